@@ -1,0 +1,46 @@
+//! Who asks, for whom, and what they may do.
+
+use std::collections::BTreeSet;
+
+use super::id::{KeyId, TenantId};
+use crate::labels;
+
+labels! {
+    /// What a key allows.
+    Scope {
+        /// Read agents.
+        AgentsRead = "agents:read",
+        /// Create, change and archive agents.
+        AgentsWrite = "agents:write",
+        /// Read runs, their steps, events and streams.
+        RunsRead = "runs:read",
+        /// Start, cancel, interrupt and resume runs.
+        RunsWrite = "runs:write",
+        /// Read threads and export memory.
+        MemoryRead = "memory:read",
+        /// Create and delete threads, load memory.
+        MemoryWrite = "memory:write",
+        /// Put text into the system voice of a thread.
+        MemorySystem = "memory:system",
+        /// Everything, keys included.
+        Admin = "admin",
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// For whom.
+    pub tenant: TenantId,
+    /// With which key; `None` for the bootstrap key and on a server without keys.
+    pub key: Option<KeyId>,
+    /// What they may do.
+    pub scopes: BTreeSet<Scope>,
+}
+
+impl Caller {
+    /// Whether a scope, or `admin`, is held.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
+    }
+}

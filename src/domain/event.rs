@@ -1,0 +1,86 @@
+//! What a subscriber of a run's stream sees.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::labels;
+
+labels! {
+    /// Durable events: each has a place in the run's sequence and is never lost.
+    EventName {
+        /// The run was accepted.
+        RunCreated = "run.created",
+        /// A worker claimed it for the first time.
+        RunStarted = "run.started",
+        /// It goes on after an interruption.
+        RunResumed = "run.resumed",
+        /// A model turn begins.
+        TurnStarted = "turn.started",
+        /// The turn is tried again: drop the deltas of the attempt before.
+        TurnRestarted = "turn.restarted",
+        /// A call of the turn, before any of them runs.
+        ToolCall = "tool.call",
+        /// A call's outcome, in call order.
+        ToolResult = "tool.result",
+        /// A step is complete.
+        StepRecorded = "step.recorded",
+        /// The run ended with an answer.
+        RunCompleted = "run.completed",
+        /// The run ended with an error.
+        RunFailed = "run.failed",
+        /// The run was cancelled.
+        RunCancelled = "run.cancelled",
+        /// The run was interrupted.
+        RunInterrupted = "run.interrupted",
+    }
+}
+
+impl EventName {
+    /// Whether a stream ends with it.
+    pub const fn is_last(self) -> bool {
+        matches!(
+            self,
+            Self::RunCompleted | Self::RunFailed | Self::RunCancelled | Self::RunInterrupted
+        )
+    }
+}
+
+/// A durable event as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEvent {
+    /// Its place in the run: 1, 2, 3 … without gaps; the `id:` of the stream.
+    pub seq: i64,
+    /// What happened.
+    pub name: EventName,
+    /// The facts.
+    pub data: Value,
+    /// When it was recorded.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A piece of a reply on its way, not durable: it has no place in the sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Delta {
+    /// The turn.
+    pub turn: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// What it is a piece of.
+    pub kind: DeltaKind,
+    /// The piece.
+    pub text: String,
+}
+
+labels! {
+    /// What a delta is a piece of; also the name of its stream event.
+    DeltaKind {
+        /// Text of the reply.
+        Text = "text.delta",
+        /// Thinking.
+        Thinking = "thinking.delta",
+        /// Arguments of a tool call.
+        ToolCall = "tool_call.delta",
+    }
+}

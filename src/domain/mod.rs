@@ -1,0 +1,41 @@
+//! The words of the service: data that every layer shares, with no behaviour that touches the world.
+//!
+//! # Glossary
+//!
+//! | word | means |
+//! |---|---|
+//! | agent | immutable, versioned configuration |
+//! | thread | the conversation runs append to |
+//! | run | one durable execution on a thread |
+//! | turn / attempt | one model exchange / one try at it |
+//! | step | one entry of a thread's history: a task, one loop iteration, a retry, an answer |
+//! | record | one thing the machine decided to write down; rows are made from records |
+//! | memory | a thread's history in portable form |
+//! | message, part | a request or response, and a typed piece of it |
+//! | block | what a part is lowered to |
+//! | tool call / outcome / result | what the model asked / how it ended / the part that tells the model |
+//! | observation | the text rendered from an outcome |
+//! | failure kind | why a call did not succeed |
+//! | retry cause | `error` or `no_output` |
+//! | effect class | `pure`, `idempotent`, `at_most_once` |
+//! | input / effect | what happened outside / what must be under way |
+//! | run event | what a stream subscriber receives |
+//! | lease, epoch, fence | the right to write a run, its number, the check |
+//! | profile | what a model behind a transport can do |
+//! | problem | an RFC 9457 answer |
+//! | caller, tenant | who asks, for whom |
+
+pub mod agent;
+pub mod caller;
+pub mod event;
+pub mod id;
+pub mod label;
+pub mod limits;
+pub mod memory;
+pub mod message;
+pub mod model;
+pub mod page;
+pub mod run;
+pub mod step;
+pub mod thread;
+pub mod tool;

@@ -1,0 +1,373 @@
+//! Models: who answers, with which settings, at what price in tokens, and how a call to one fails.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::labels;
+
+labels! {
+    /// Who serves the model.
+    Provider {
+        /// The deterministic model that is written into the agent itself.
+        Scripted = "scripted",
+        /// OpenAI Chat Completions, and every compatible server through `base_url`.
+        Openai = "openai",
+    }
+}
+
+/// Which model an agent uses and how it is called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Who serves the model.
+    pub provider: Provider,
+    /// The provider's name for the model; 1–256 characters.
+    #[schema(min_length = 1, max_length = 256, examples("gpt-5-mini"))]
+    pub name: String,
+    /// Where the provider is reached, up to and including the version segment, for example
+    /// `http://127.0.0.1:8000/v1`. Absent: the provider's own address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Sampling and size settings. Absent settings are not sent.
+    #[serde(default, skip_serializing_if = "ModelSettings::is_empty")]
+    pub settings: ModelSettings,
+    /// Only for provider `scripted`: what it answers, turn by turn. Past the end the last entry
+    /// repeats. At most 1,000 entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1000)]
+    pub script: Vec<ScriptTurn>,
+}
+
+/// Settings of a model call; each is left to the provider when absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSettings {
+    /// Sampling temperature, 0–2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.0, maximum = 2.0)]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling, 0–1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.0, maximum = 1.0)]
+    pub top_p: Option<f64>,
+    /// Upper bound of a reply in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_output_tokens: Option<u32>,
+    /// Sampling seed, where the provider has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Texts at which the reply stops; at most 4.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 4)]
+    pub stop: Vec<String>,
+    /// Reasoning effort, as the provider spells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    /// `auto`, `none`, `required` or the name of a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<String>,
+    /// Whether the model may ask for several calls in one reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// Whether replies are streamed; on by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
+    /// Members added to the request body as they are, for what has no setting of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub extra_body: Option<serde_json::Map<String, Value>>,
+}
+
+impl ModelSettings {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One reply of the scripted model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptTurn {
+    /// The reply's text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The reply's thinking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// Tool calls of the reply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ScriptCall>,
+    /// Answers with the last user text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub echo: bool,
+    /// Wait before the reply, in milliseconds; at most 600,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 600_000)]
+    pub delay_ms: Option<u64>,
+    /// Streams the text in this many deltas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10_000)]
+    pub chunks: Option<u32>,
+    /// The finish reason; by default `tool_calls` with calls and `stop` without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<FinishReason>,
+    /// Token counts to report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ScriptUsage>,
+    /// Fails instead of answering.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ScriptError>,
+}
+
+/// One tool call of the scripted model. Exactly one of `arguments` and `raw_arguments` is given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptCall {
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub arguments: Option<serde_json::Map<String, Value>>,
+    /// The arguments as any text, to show what a broken reply leads to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_arguments: Option<String>,
+    /// The provider's call id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// Token counts of a scripted reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptUsage {
+    /// Input tokens.
+    #[serde(default)]
+    pub input: u64,
+    /// Output tokens.
+    #[serde(default)]
+    pub output: u64,
+}
+
+/// A scripted failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptError {
+    /// What kind of failure.
+    pub kind: ScriptErrorKind,
+    /// Fails this many attempts of the turn and then answers; absent: always fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u32>,
+    /// What the provider says about when to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+labels! {
+    /// How the scripted model can fail.
+    ScriptErrorKind {
+        /// The provider answers 500.
+        Server = "server",
+        /// The provider answers 429.
+        RateLimit = "rate_limit",
+        /// The provider never answers.
+        Timeout = "timeout",
+        /// The provider answers 400.
+        BadRequest = "bad_request",
+        /// The stream is cut after its first half.
+        Disconnect = "disconnect",
+    }
+}
+
+labels! {
+    /// Why a model stopped.
+    FinishReason {
+        /// It was done.
+        Stop = "stop",
+        /// The size limit cut it off.
+        Length = "length",
+        /// It asks for tools.
+        ToolCalls = "tool_calls",
+        /// The provider withheld content.
+        ContentFilter = "content_filter",
+        /// The provider reports an error as the reason.
+        Error = "error",
+        /// Anything else, or nothing.
+        Other = "other",
+    }
+}
+
+/// Tokens of one reply or of a whole run. `input` includes the cached ones, `output` the reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens read, cached ones included.
+    pub input: u64,
+    /// Tokens written, reasoning included.
+    pub output: u64,
+    /// Of the input: read from the provider's cache.
+    #[serde(default)]
+    pub cache_read: u64,
+    /// Of the input: written to the provider's cache.
+    #[serde(default)]
+    pub cache_write: u64,
+    /// Of the output: reasoning.
+    #[serde(default)]
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// The sum, saturating.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+            reasoning: self.reasoning.saturating_add(other.reasoning),
+        }
+    }
+}
+
+labels! {
+    /// Why a call to a model failed.
+    ModelErrorKind {
+        /// The key was refused.
+        Auth = "auth",
+        /// The key may not do this.
+        Permission = "permission",
+        /// No such model or endpoint.
+        NotFound = "not_found",
+        /// The account has nothing left.
+        Quota = "quota",
+        /// Too many requests for now.
+        RateLimit = "rate_limit",
+        /// The request was refused.
+        BadRequest = "bad_request",
+        /// The conversation does not fit the model.
+        ContextWindow = "context_window",
+        /// The request body was too large.
+        TooLarge = "too_large",
+        /// The provider withheld the reply.
+        ContentFilter = "content_filter",
+        /// The model could not write a valid tool call.
+        ToolGenerationFailed = "tool_generation_failed",
+        /// The provider is overloaded.
+        Overloaded = "overloaded",
+        /// The provider is not available.
+        Unavailable = "unavailable",
+        /// The provider failed.
+        Server = "server",
+        /// The turn took longer than `model_timeout_ms`, or the provider gave up waiting.
+        Timeout = "timeout",
+        /// The provider could not be reached or hung up.
+        Transport = "transport",
+        /// The provider's answer is not what its API says.
+        Protocol = "protocol",
+        /// The stream ended before its end marker.
+        TruncatedStream = "truncated_stream",
+        /// The model keeps answering with nothing that can be used.
+        UnusableOutput = "unusable_output",
+    }
+}
+
+impl ModelErrorKind {
+    /// Whether another attempt of the same turn may succeed (`runs.md` 6, `providers.md` 1.4).
+    pub const fn is_retryable(self) -> bool {
+        match self {
+            Self::RateLimit
+            | Self::ToolGenerationFailed
+            | Self::Overloaded
+            | Self::Unavailable
+            | Self::Server
+            | Self::Timeout
+            | Self::Transport
+            | Self::Protocol
+            | Self::TruncatedStream => true,
+            Self::Auth
+            | Self::Permission
+            | Self::NotFound
+            | Self::Quota
+            | Self::BadRequest
+            | Self::ContextWindow
+            | Self::TooLarge
+            | Self::ContentFilter
+            | Self::UnusableOutput => false,
+        }
+    }
+}
+
+/// A call to a model that failed.
+///
+/// `Display` is the caller's voice: it never repeats what the provider wrote. The provider's own
+/// words are in `operator_detail`, for the log only.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{}", self.caller_detail())]
+pub struct ModelError {
+    /// What went wrong.
+    pub kind: ModelErrorKind,
+    /// Who was asked.
+    pub provider: Provider,
+    /// The HTTP status, where there was one.
+    pub provider_status: Option<u16>,
+    /// The provider's error code, where it gave one.
+    pub provider_code: Option<String>,
+    /// How long the provider asks to wait.
+    pub retry_after_ms: Option<u64>,
+    /// Whether another attempt may succeed.
+    pub retryable: bool,
+    /// What the operator should know; may hold the provider's text.
+    pub operator_detail: String,
+}
+
+impl ModelError {
+    /// An error of a kind, with the kind's own answer to whether it is retryable.
+    pub fn new(
+        provider: Provider,
+        kind: ModelErrorKind,
+        operator_detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            provider,
+            provider_status: None,
+            provider_code: None,
+            retry_after_ms: None,
+            retryable: kind.is_retryable(),
+            operator_detail: operator_detail.into(),
+        }
+    }
+
+    fn caller_detail(&self) -> String {
+        let what = match self.kind {
+            ModelErrorKind::Auth => "the model provider refused the key",
+            ModelErrorKind::Permission => "the model provider does not allow this request",
+            ModelErrorKind::NotFound => "the model provider knows no such model or endpoint",
+            ModelErrorKind::Quota => "the account at the model provider has no quota left",
+            ModelErrorKind::RateLimit => "the model provider limits the rate of requests",
+            ModelErrorKind::BadRequest => "the model provider refused the request",
+            ModelErrorKind::ContextWindow => {
+                "the conversation does not fit the model's context window"
+            }
+            ModelErrorKind::TooLarge => "the request is too large for the model provider",
+            ModelErrorKind::ContentFilter => "the model provider withheld the reply",
+            ModelErrorKind::ToolGenerationFailed => "the model could not write a valid tool call",
+            ModelErrorKind::Overloaded => "the model provider is overloaded",
+            ModelErrorKind::Unavailable => "the model provider is not available",
+            ModelErrorKind::Server => "the model provider failed",
+            ModelErrorKind::Timeout => "the model did not answer in time",
+            ModelErrorKind::Transport => "the model provider could not be reached or hung up",
+            ModelErrorKind::Protocol => "the model provider's answer could not be read",
+            ModelErrorKind::TruncatedStream => "the model's reply was cut off before its end",
+            ModelErrorKind::UnusableOutput => "the model's replies held nothing that could be used",
+        };
+        match self.provider_status {
+            Some(status) => format!("{what} (provider `{}`, status {status})", self.provider),
+            None => format!("{what} (provider `{}`)", self.provider),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Runs: durable executions on a thread, their status and how they end.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::agent::Metadata;
+use super::id::{AgentId, ErrorId, RunId, ThreadId};
+use super::model::{ModelErrorKind, Provider, Usage};
+use crate::labels;
+
+labels! {
+    /// Where a run stands.
+    RunStatus {
+        /// Accepted, not yet claimed by a worker.
+        Queued = "queued",
+        /// A worker is at it.
+        Running = "running",
+        /// Ended with an answer.
+        Completed = "completed",
+        /// Ended with an error.
+        Failed = "failed",
+        /// Ended by a caller.
+        Cancelled = "cancelled",
+        /// Stopped by a caller; only `resume` leads on.
+        Interrupted = "interrupted",
+    }
+}
+
+impl RunStatus {
+    /// Whether nothing goes on by itself. An interrupted run can be resumed, nothing else can.
+    pub const fn is_ended(self) -> bool {
+        match self {
+            Self::Queued | Self::Running => false,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted => true,
+        }
+    }
+}
+
+labels! {
+    /// Why a completed run ended.
+    StopReason {
+        /// The model called `final_answer`.
+        FinalAnswer = "final_answer",
+        /// The model answered with text and no tool call.
+        Text = "text",
+        /// The step limit was reached and the model gave its best answer.
+        MaxSteps = "max_steps",
+        /// The model repeated itself.
+        LoopDetected = "loop_detected",
+    }
+}
+
+/// Why a run fails, as the loop decides it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What failed.
+    pub cause: FailureCause,
+    /// A sentence for callers.
+    pub detail: String,
+}
+
+/// Why a run failed, as stored; the problem object of `run.error` is made from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFailure {
+    /// What failed.
+    #[serde(flatten)]
+    pub cause: FailureCause,
+    /// A sentence for callers.
+    pub detail: String,
+    /// The id that the operator's log has too.
+    pub error_id: ErrorId,
+}
+
+/// What made a run fail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum FailureCause {
+    /// The model failed for good.
+    Model {
+        /// Who was asked.
+        provider: Provider,
+        /// The HTTP status, where there was one.
+        provider_status: Option<u16>,
+        /// What went wrong.
+        kind: ModelErrorKind,
+    },
+    /// The run took longer than `run_timeout_ms`.
+    RunTimeout,
+    /// The run was claimed too often without getting on.
+    RunPoisoned,
+    /// A fault of the server.
+    Internal,
+}
+
+/// A run as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// The thread it appends to.
+    pub thread_id: ThreadId,
+    /// The agent; `None` for an inline agent.
+    pub agent_id: Option<AgentId>,
+    /// The agent's version; `None` for an inline agent.
+    pub agent_version: Option<i32>,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Why it completed.
+    pub stop_reason: Option<StopReason>,
+    /// The answer as text.
+    pub answer: Option<String>,
+    /// The answer as a value, when the agent has an output schema.
+    pub output: Option<Value>,
+    /// Why it failed.
+    pub failure: Option<RunFailure>,
+    /// Tokens of all recorded replies.
+    pub usage: Usage,
+    /// Steps it has appended.
+    pub steps: u32,
+    /// The current or last turn; 0 before the first.
+    pub turn: u32,
+    /// The current or last attempt of that turn.
+    pub attempt: u32,
+    /// The caller's own labels.
+    pub metadata: Metadata,
+    /// When it was accepted.
+    pub created_at: DateTime<Utc>,
+    /// When it was first claimed.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// `seq` of its last durable event.
+    pub last_event_seq: i64,
+}

@@ -1,0 +1,217 @@
+//! Steps: the entries of a thread's history, by kind.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::id::{RunId, StepId, ThreadId};
+use super::message::Reply;
+use super::run::StopReason;
+use super::tool::ToolOutcome;
+use crate::labels;
+
+labels! {
+    /// What a step is.
+    StepKind {
+        /// What the caller asked.
+        Task = "task",
+        /// One model reply and the outcome of every tool call in it.
+        Action = "action",
+        /// A request to answer again.
+        Retry = "retry",
+        /// Text of the operator or of the loop, in the system voice.
+        System = "system",
+        /// The answer.
+        Final = "final",
+    }
+}
+
+/// The content of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StepContent {
+    /// What the caller asked.
+    Task(TaskStep),
+    /// One model reply and the outcome of every tool call in it.
+    Action(ActionStep),
+    /// A request to answer again.
+    Retry(RetryStep),
+    /// Text in the system voice.
+    System(SystemStep),
+    /// The answer.
+    Final(FinalStep),
+}
+
+impl StepContent {
+    /// The kind, as stored beside the content.
+    pub const fn kind(&self) -> StepKind {
+        match self {
+            Self::Task(_) => StepKind::Task,
+            Self::Action(_) => StepKind::Action,
+            Self::Retry(_) => StepKind::Retry,
+            Self::System(_) => StepKind::System,
+            Self::Final(_) => StepKind::Final,
+        }
+    }
+}
+
+/// What the caller asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskStep {
+    /// The input, in order; at least one part.
+    pub parts: Vec<InputPart>,
+}
+
+/// A piece of input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "part_kind", rename_all = "snake_case")]
+pub enum InputPart {
+    /// Text.
+    Text(InputText),
+}
+
+/// Text of a caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputText {
+    /// The text.
+    pub text: String,
+}
+
+/// One model reply and the outcome of every tool call in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActionStep {
+    /// What the model said.
+    pub reply: Reply,
+    /// One outcome a call, in call order. Calls that are still under way have none yet.
+    #[serde(default)]
+    pub outcomes: Vec<ToolOutcome>,
+    /// What a version 1 document said beyond the words of this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v1: Option<V1Extras>,
+}
+
+/// What a step loaded from a version 1 document carries so that it exports without loss.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct V1Extras {
+    /// `model_message.role`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Whether `model_message.content` was an empty text rather than null.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub content_is_empty_text: bool,
+    /// `model_message.tool_call_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// `model_message.usage`, as it stood there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub message_usage: Option<Value>,
+    /// The step's `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The step's `usage`, as it stood there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub usage: Option<Value>,
+    /// The step's `duration` in seconds, as it was spelt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub duration: Option<Value>,
+}
+
+labels! {
+    /// Why a reply is asked for again.
+    RetryCause {
+        /// Something failed validation: feedback and a request to fix it.
+        Error = "error",
+        /// The reply held nothing usable: the text is sent as it is.
+        NoOutput = "no_output",
+    }
+}
+
+/// A request to answer again. One that answers a tool call is not a retry step: it is that call's
+/// outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryStep {
+    /// Why.
+    pub cause: RetryCause,
+    /// What to say about it.
+    pub content: RetryContent,
+}
+
+/// What a retry says: a message, or a list of what failed (only with cause `error`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum RetryContent {
+    /// A message.
+    Message(String),
+    /// What failed, one entry an error.
+    Errors(Vec<ErrorDetail>),
+}
+
+/// One validation error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorDetail {
+    /// The rule that failed, for example `missing` or `type`.
+    pub r#type: String,
+    /// Where, as keys and indexes from the root.
+    #[schema(value_type = Vec<Object>)]
+    pub loc: Vec<Value>,
+    /// What is wrong.
+    pub msg: String,
+    /// The value in question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Value>,
+}
+
+/// Text in the system voice, in the middle of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SystemStep {
+    /// The text.
+    pub text: String,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FinalStep {
+    /// The answer as text; with an output schema, the JSON text.
+    pub answer: String,
+    /// The answer as a value, when the agent has an output schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+    /// Why the run ended; absent in imported histories that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+}
+
+/// A step as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Its id.
+    pub id: StepId,
+    /// Its place in the thread: 1, 2, 3 … without gaps.
+    pub seq: i64,
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The run that appended it; `None` for loaded memory.
+    pub run_id: Option<RunId>,
+    /// The turn it belongs to; 0 before the first.
+    pub turn: u32,
+    /// The attempt whose reply it is; 0 where there is none.
+    pub attempt: u32,
+    /// What it says.
+    pub content: StepContent,
+    /// When it was appended.
+    pub created_at: DateTime<Utc>,
+}

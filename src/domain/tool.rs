@@ -1,0 +1,331 @@
+//! Tools: what an agent may use, what a model asked, and how each call ended.
+
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::id::CallId;
+use crate::labels;
+
+/// The tool that ends a run with an answer; it is always there.
+pub const FINAL_ANSWER: &str = "final_answer";
+
+/// Names that no declared tool may take.
+pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
+
+/// A tool an agent may use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ToolSpec {
+    /// A URL that the server calls.
+    Http(HttpTool),
+    /// A tool of the server itself.
+    Builtin(BuiltinTool),
+}
+
+impl ToolSpec {
+    /// The name the model knows it by.
+    pub fn tool_name(&self) -> &str {
+        match self {
+            Self::Http(tool) => &tool.name,
+            Self::Builtin(tool) => tool.name.label(),
+        }
+    }
+}
+
+/// A tool that is a URL.
+///
+/// A `{name}` in the path or query of `url` takes the argument of that name, percent-encoded; the
+/// other arguments become the JSON body of `POST`, `PUT` and `PATCH`, and query values of `GET` and
+/// `DELETE`. Arguments never reach the scheme, the host, the port or a header.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpTool {
+    /// `^[A-Za-z0-9_-]{1,64}$`, unique within the agent.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", examples("get_weather"))]
+    pub name: String,
+    /// What the model is told about it; at most 4,096 characters.
+    #[serde(default)]
+    #[schema(max_length = 4096)]
+    pub description: String,
+    /// JSON Schema of the arguments: an object at the top, only `#/…` references, at most 64 KiB.
+    /// Unknown arguments are refused unless the schema says otherwise.
+    #[schema(value_type = Object)]
+    pub parameters: Value,
+    /// How the URL is called.
+    #[serde(default)]
+    pub method: HttpMethod,
+    /// The URL template; at most 2,048 characters.
+    #[schema(max_length = 2048, examples("https://weather.example/v1/{city}"))]
+    pub url: String,
+    /// Headers sent with every call. Reserved names are refused.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[schema(value_type = std::collections::BTreeMap<String, String>)]
+    pub headers: IndexMap<String, String>,
+    /// Whether the call may be repeated when its outcome is unknown.
+    #[serde(default)]
+    pub effect: EffectClass,
+    /// Bound of one call in milliseconds, 1–3,600,000; by default the agent's `tool_timeout_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 3_600_000)]
+    pub timeout_ms: Option<u64>,
+    /// Whether it may run beside other calls of the same turn.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub parallel_safe: bool,
+    /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_output_chars: Option<u32>,
+    /// JSON pointer to the part of the response that is the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_path: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// A tool of the server itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltinTool {
+    /// Which one.
+    pub name: Builtin,
+}
+
+labels! {
+    /// The tools of the server itself.
+    Builtin {
+        /// Ends the run with an answer; there whether declared or not.
+        FinalAnswer = "final_answer",
+    }
+}
+
+labels! {
+    /// How an HTTP tool is called.
+    HttpMethod {
+        /// Arguments go into the query.
+        Get = "GET",
+        /// Arguments go into the body.
+        Post = "POST",
+        /// Arguments go into the body.
+        Put = "PUT",
+        /// Arguments go into the body.
+        Patch = "PATCH",
+        /// Arguments go into the query.
+        Delete = "DELETE",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for HttpMethod {
+    fn default() -> Self {
+        Self::Post
+    }
+}
+
+labels! {
+    /// Whether a call may be repeated when a crash leaves its outcome unknown.
+    EffectClass {
+        /// It only reads: repeated freely.
+        Pure = "pure",
+        /// It honours `Idempotency-Key`: repeated with the same key.
+        Idempotent = "idempotent",
+        /// It is never repeated; an unknown outcome is told to the model as `in_doubt`.
+        AtMostOnce = "at_most_once",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for EffectClass {
+    fn default() -> Self {
+        Self::AtMostOnce
+    }
+}
+
+/// What a model is told about a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDefinition {
+    /// The name.
+    pub name: String,
+    /// The description, as declared.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+}
+
+/// Whether a text answer fits the agent's output schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It does; this is its value.
+    Fits(Value),
+    /// It does not, for these reasons.
+    Fails(Vec<super::step::ErrorDetail>),
+}
+
+/// What the machine has to know about a call before it starts it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedCall {
+    /// The call.
+    pub call_id: CallId,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments as sent.
+    pub arguments: String,
+    /// Whether it may be repeated; `pure` for calls that will not be sent anywhere.
+    pub effect: EffectClass,
+    /// Whether it may run beside others of its turn.
+    pub parallel_safe: bool,
+    /// Whether the call could not be read: its name is missing or its arguments are not an object.
+    pub unparsable: bool,
+    /// The outcome of a call that needs nothing from outside: one that is refused before it is sent,
+    /// or the answer itself.
+    pub settled: Option<ToolOutcome>,
+}
+
+labels! {
+    /// How far a call has come.
+    CallState {
+        /// Recorded, not started.
+        Planned = "planned",
+        /// The request may be out.
+        Started = "started",
+        /// Its outcome is recorded.
+        Ended = "ended",
+    }
+}
+
+labels! {
+    /// How a call ended.
+    OutcomeKind {
+        /// It worked.
+        Success = "success",
+        /// The arguments do not fit the tool's schema, or are not an object.
+        InvalidArguments = "invalid_arguments",
+        /// The tool failed.
+        Execution = "execution",
+        /// The tool took longer than its bound.
+        Timeout = "timeout",
+        /// There is no such tool.
+        UnknownTool = "unknown_tool",
+        /// It was sent and may or may not have taken effect.
+        InDoubt = "in_doubt",
+        /// The reply was cut off before the call was complete; nothing was run.
+        Truncated = "truncated",
+        /// A person refused it.
+        Denied = "denied",
+        /// The run was cancelled first.
+        Cancelled = "cancelled",
+        /// The run was interrupted first.
+        Interrupted = "interrupted",
+    }
+}
+
+/// How a tool call ended. Nothing in it can fail a run: it is told to the model as an observation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolOutcome {
+    /// The call it answers.
+    pub tool_call_id: CallId,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// Whether it is anything but a success.
+    pub is_error: bool,
+    /// How it ended.
+    pub kind: OutcomeKind,
+    /// What the tool gave back, whole; only of a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<ToolOutput>,
+    /// What went wrong; only of a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolFailure>,
+    /// How often it was tried; 0 when it never ran.
+    pub attempts: u32,
+    /// When the first try began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Whether characters that cannot be stored were replaced by U+FFFD.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sanitised: bool,
+}
+
+/// What a tool gave back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "output_kind", rename_all = "snake_case")]
+pub enum ToolOutput {
+    /// Text.
+    Text(TextOutput),
+    /// JSON, with its own key order.
+    Json(JsonOutput),
+}
+
+/// Text output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TextOutput {
+    /// The text.
+    pub text: String,
+}
+
+/// JSON output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JsonOutput {
+    /// The value.
+    pub json: Value,
+}
+
+/// What went wrong in a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolFailure {
+    /// The failure's type, a single printable line, for example `HttpStatus` or `ConnectError`.
+    pub r#type: String,
+    /// What happened; empty when `redact_errors` withholds it.
+    pub message: String,
+    /// Whether the message was withheld.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
+}
+
+impl ToolOutcome {
+    /// A failure that no tool was run for.
+    pub fn not_run(
+        call_id: CallId,
+        name: &str,
+        kind: OutcomeKind,
+        error: Option<ToolFailure>,
+    ) -> Self {
+        Self {
+            tool_call_id: call_id,
+            name: name.to_owned(),
+            is_error: true,
+            kind,
+            output: None,
+            error,
+            attempts: 0,
+            started_at: None,
+            finished_at: None,
+            sanitised: false,
+        }
+    }
+}
+
+/// A tool call that failed, raised and caught inside `tools`: callers of a run never see it as an
+/// error, the model sees it as an observation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolCallError {
+    /// The failure kind.
+    pub kind: OutcomeKind,
+    /// The failure's type.
+    pub type_name: &'static str,
+    /// What happened.
+    pub message: String,
+}

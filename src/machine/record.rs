@@ -1,0 +1,100 @@
+//! What the machine decided to write down. `store` makes rows of records and records of rows.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::id::CallId;
+use crate::domain::message::Reply;
+use crate::domain::run::{Failure, StopReason};
+use crate::domain::step::{InputPart, RetryCause, RetryContent};
+use crate::domain::tool::{PlannedCall, ToolOutcome};
+
+/// One thing that happened to a run. All records of one decision are committed together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// The run was given its task: a `task` step.
+    TaskGiven {
+        /// The input.
+        parts: Vec<InputPart>,
+    },
+    /// A model call is intended (C2).
+    TurnStarted {
+        /// The turn, from 1.
+        turn: u32,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// Whether it is the last turn, without tools.
+        closing: bool,
+    },
+    /// The loop speaks in the system voice: a `system` step.
+    SystemSaid {
+        /// The text.
+        text: String,
+    },
+    /// The model's reply (C3): an `action` step and its calls.
+    Replied {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// What it said.
+        reply: Reply,
+        /// Its calls in order; settled ones are ended by this record.
+        calls: Vec<PlannedCall>,
+    },
+    /// Calls are on record as started (C3 or C4).
+    CallsStarted {
+        /// Which ones.
+        call_ids: Vec<CallId>,
+    },
+    /// A started call may be sent again after its worker was lost.
+    CallRestarted {
+        /// Which one.
+        call_id: CallId,
+        /// The new attempt.
+        attempt: u32,
+    },
+    /// A call ended (C5).
+    CallEnded {
+        /// How; it names the call.
+        outcome: ToolOutcome,
+    },
+    /// Every call of the turn has its outcome: the `action` step is complete.
+    ActionRecorded {
+        /// The turn.
+        turn: u32,
+    },
+    /// The model is asked again: a `retry` step.
+    RetryAsked {
+        /// The turn whose reply could not be used.
+        turn: u32,
+        /// Why.
+        cause: RetryCause,
+        /// What is said.
+        content: RetryContent,
+    },
+    /// The run ended (C6).
+    Ended(Ending),
+    /// The run goes on after an interruption.
+    Resumed,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Ending {
+    /// With an answer: a `final` step.
+    Completed {
+        /// The answer as text.
+        answer: String,
+        /// The answer as a value, when the agent has an output schema.
+        output: Option<Value>,
+        /// Why.
+        stop_reason: StopReason,
+    },
+    /// With an error.
+    Failed(Failure),
+    /// By a caller.
+    Cancelled,
+    /// By a caller, for now.
+    Interrupted,
+}
