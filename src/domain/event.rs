@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::run::RunFacts;
 use crate::labels;
 
 labels! {
@@ -54,10 +54,38 @@ pub struct RunEvent {
     pub seq: i64,
     /// What happened.
     pub name: EventName,
-    /// The facts.
-    pub data: Value,
+    /// The facts, or where they are.
+    pub data: EventData,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
+}
+
+/// What is stored of an event. Steps and calls are never changed once they are complete, so events
+/// about them name them instead of repeating them: a history is stored once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventData {
+    /// The run's facts at that moment.
+    Run(RunFacts),
+    /// A turn and its attempt.
+    Turn {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// A call of an `action` step: what was asked for `tool.call`, how it ended for `tool.result`.
+    Call {
+        /// `seq` of the step.
+        step_seq: i64,
+        /// The call's place in it, from 0.
+        call_idx: u32,
+    },
+    /// A complete step.
+    Step {
+        /// `seq` of the step.
+        step_seq: i64,
+    },
 }
 
 /// A piece of a reply on its way, not durable: it has no place in the sequence.

@@ -93,7 +93,7 @@ pub enum FailureCause {
     Internal,
 }
 
-/// A run as stored.
+/// A run as stored: what never changes, and the facts that do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Its id.
@@ -104,15 +104,39 @@ pub struct Run {
     pub agent_id: Option<AgentId>,
     /// The agent's version; `None` for an inline agent.
     pub agent_version: Option<i32>,
+    /// The caller's own labels.
+    pub metadata: Metadata,
+    /// When it was accepted.
+    pub created_at: DateTime<Utc>,
+    /// What changes.
+    pub facts: RunFacts,
+}
+
+impl Run {
+    /// The run as it was when it was accepted: what a repeated request is answered with.
+    #[must_use]
+    pub fn as_accepted(mut self) -> Self {
+        self.facts = RunFacts::accepted();
+        self
+    }
+}
+
+/// What changes in a run while it goes on. Events about a run carry the facts of their moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFacts {
     /// Where it stands.
     pub status: RunStatus,
     /// Why it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
     /// The answer as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// The answer as a value, when the agent has an output schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<RunFailure>,
     /// Tokens of all recorded replies.
     pub usage: Usage,
@@ -122,14 +146,29 @@ pub struct Run {
     pub turn: u32,
     /// The current or last attempt of that turn.
     pub attempt: u32,
-    /// The caller's own labels.
-    pub metadata: Metadata,
-    /// When it was accepted.
-    pub created_at: DateTime<Utc>,
     /// When it was first claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<DateTime<Utc>>,
-    /// `seq` of its last durable event.
-    pub last_event_seq: i64,
+}
+
+impl RunFacts {
+    /// The facts of a run that has only been accepted: its task is its one step.
+    pub fn accepted() -> Self {
+        Self {
+            status: RunStatus::Queued,
+            stop_reason: None,
+            answer: None,
+            output: None,
+            failure: None,
+            usage: Usage::default(),
+            steps: 1,
+            turn: 0,
+            attempt: 0,
+            started_at: None,
+            finished_at: None,
+        }
+    }
 }

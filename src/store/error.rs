@@ -1,5 +1,7 @@
 //! What can go wrong in the store, and what constraint names and SQLSTATEs mean.
 
+use sqlx::error::DatabaseError;
+
 use crate::domain::id::RunId;
 
 /// A failure of the store.
@@ -7,7 +9,7 @@ use crate::domain::id::RunId;
 /// `Display` is safe to show to a caller; the database's own words are in the source only.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No connection became free in time.
+    /// No connection or lock became free in time.
     #[error("the database is busy")]
     Busy(#[source] sqlx::Error),
     /// The database cannot be reached or is restarting.
@@ -35,9 +37,6 @@ pub enum StoreError {
     /// Migrations could not be applied or do not match.
     #[error("the database schema could not be brought up to date")]
     Migration(#[source] sqlx::migrate::MigrateError),
-    /// The embedded Postgres could not be started.
-    #[error("{0}")]
-    Embedded(String),
     /// Anything else: a fault of ours.
     #[error("the database refused a statement")]
     Database(#[source] sqlx::Error),
@@ -58,4 +57,77 @@ pub enum Conflict {
     /// The id is taken.
     #[error("this id is taken")]
     IdTaken,
+    /// The idempotency key belongs to another request.
+    #[error("this idempotency key was used for another request")]
+    IdempotencyKeyReused,
+    /// What was to be changed is not what the caller saw.
+    #[error("it was changed since it was read")]
+    Stale,
+}
+
+impl StoreError {
+    /// What a failed read means: nothing was changed.
+    pub(super) fn of_read(error: sqlx::Error) -> Self {
+        match Self::sort(error) {
+            Self::OutcomeUnknown(source) => Self::Unavailable(source),
+            sorted => sorted,
+        }
+    }
+
+    /// What a failed write means; a lost connection leaves its outcome unknown.
+    pub(super) fn of_write(error: sqlx::Error) -> Self {
+        Self::sort(error)
+    }
+
+    fn sort(error: sqlx::Error) -> Self {
+        let from_database = error.as_database_error().map(Meaning::of);
+        match (from_database, &error) {
+            (Some(Meaning::Conflict(conflict)), _) => Self::Conflict(conflict),
+            (Some(Meaning::Busy), _) | (_, sqlx::Error::PoolTimedOut) => Self::Busy(error),
+            (Some(Meaning::Unavailable), _) | (_, sqlx::Error::PoolClosed) => {
+                Self::Unavailable(error)
+            }
+            (Some(Meaning::Full), _) => Self::StorageFull(error),
+            (Some(Meaning::Ambiguous), _)
+            | (_, sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed) => Self::OutcomeUnknown(error),
+            _ => Self::Database(error),
+        }
+    }
+}
+
+enum Meaning {
+    Conflict(Conflict),
+    Busy,
+    Unavailable,
+    Full,
+    Ambiguous,
+    Other,
+}
+
+impl Meaning {
+    fn of(error: &dyn DatabaseError) -> Self {
+        if let Some(conflict) = error.constraint().and_then(conflict_of) {
+            return Self::Conflict(conflict);
+        }
+        let code = error.code().unwrap_or_default();
+        match code.as_ref() {
+            "55P03" | "40001" | "40P01" | "53300" => Self::Busy,
+            "53100" | "53200" => Self::Full,
+            // A statement that the server cancelled for its timeout, or a commit it cannot vouch for.
+            "57014" | "40003" => Self::Ambiguous,
+            "57P01" | "57P02" | "57P03" | "25006" => Self::Unavailable,
+            code if code.starts_with("08") => Self::Unavailable,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Constraint names are the contract between the schema and this table.
+fn conflict_of(constraint: &str) -> Option<Conflict> {
+    match constraint {
+        "agent_name" => Some(Conflict::AgentNameTaken),
+        "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),
+        "run_pkey" | "thread_pkey" | "agent_pkey" => Some(Conflict::IdTaken),
+        _ => None,
+    }
 }

@@ -1,5 +1,25 @@
-//! Postgres: the only layer with SQL.
+//! Postgres: the only layer with SQL. One file an aggregate; statements are checked against the
+//! migrated schema when they are compiled.
+//!
+//! Every function takes the tenant, and every key starts with it. Reads and writes of callers use one
+//! pool, workers another, and heartbeats and cancels a third, so that a busy API cannot starve a
+//! lease. No connection leaves this layer, so none can be held across a network wait.
+#![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
+
+pub mod agents;
+pub mod events;
+pub mod idempotency;
+pub mod journal;
+pub mod keys;
+pub mod lease;
+pub mod runs;
+pub mod steer;
+pub mod steps;
+pub mod threads;
 
 mod error;
+mod pool;
+mod rows;
 
 pub use error::{Conflict, StoreError};
+pub use pool::{PoolSettings, Store};

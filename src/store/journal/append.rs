@@ -1,0 +1,249 @@
+//! The guarded append.
+
+use super::{Appended, Batch, CallMove, Guard, NewCall, NewStep};
+use crate::domain::event::{EventData, EventName};
+use crate::domain::model::Usage;
+use crate::domain::run::StopReason;
+use crate::domain::tool::ToolOutcome;
+use crate::store::rows::{At, to_json, to_json_opt};
+use crate::store::{Store, StoreError};
+
+/// Appends a batch, or nothing of it.
+///
+/// A write whose answer was lost is looked for under the run's row lock: there it has either landed
+/// or never will.
+///
+/// # Errors
+/// When the database does not take it, and whether it did could not be found out.
+pub async fn append(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
+    match execute(store, guard, batch).await {
+        Ok(true) => Ok(Appended::Stored),
+        Ok(false) => look(store, guard, batch).await,
+        Err(StoreError::OutcomeUnknown(_)) => reconcile(store, guard, batch).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the row stands after an append that did not go through.
+async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
+    // FOR UPDATE waits for a write that is still on its way, which a plain read would not see.
+    let row = sqlx::query!(
+        r#"SELECT op_id, lease_token, next_seq, next_event_seq,
+                  cancel_requested_at IS NOT NULL AS "cancel!"
+             FROM run
+            WHERE tenant_id = $1
+              AND run_id = $2
+              FOR UPDATE"#,
+        guard.tenant.as_str(),
+        guard.run.uuid()
+    )
+    .fetch_optional(store.worker())
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(row) = row else { return Ok(Appended::Fenced) };
+    if row.op_id == batch.op_id {
+        return Ok(Appended::Stored);
+    }
+    let is_ours = row.lease_token == Some(guard.token.0)
+        && (row.next_seq, row.next_event_seq) == (guard.head.next_seq, guard.head.next_event_seq);
+    Ok(if is_ours && row.cancel { Appended::CancelRequested } else { Appended::Fenced })
+}
+
+/// Finds out what became of a write whose answer was lost, and does it again if it never landed.
+async fn reconcile(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
+    match look(store, guard, batch).await? {
+        Appended::Stored => Ok(Appended::Stored),
+        Appended::CancelRequested if !batch.despite_cancel => Ok(Appended::CancelRequested),
+        Appended::CancelRequested | Appended::Fenced => {
+            // With the row lock seen free and the write absent, it can only land if the same guard
+            // still holds, and then only once: the compare-and-set is what makes this safe.
+            if execute(store, guard, batch).await? {
+                Ok(Appended::Stored)
+            } else {
+                look(store, guard, batch).await
+            }
+        }
+    }
+}
+
+async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, StoreError> {
+    let facts = &batch.facts;
+    let at = At { table: "run", id: &guard.run };
+    let tokens = token_columns(guard, facts.usage)?;
+    let steps = StepColumns::of(&batch.steps, guard)?;
+    let events = EventColumns::of(&batch.events)?;
+    let moves = MoveColumns::of(&batch.moves)?;
+    let calls = CallColumns::of(&batch.calls)?;
+    let stored = sqlx::query_file_scalar!(
+        "src/store/journal/append.sql",
+        guard.tenant.as_str(),
+        guard.run.uuid(),
+        guard.token.0,
+        guard.head.next_seq,
+        guard.head.next_event_seq,
+        batch.op_id,
+        guard.epoch,
+        batch.now,
+        batch.despite_cancel,
+        facts.status.label(),
+        facts.stop_reason.map(StopReason::label),
+        facts.answer.as_deref(),
+        to_json_opt(facts.output.as_ref())?,
+        to_json_opt(facts.failure.as_ref())?,
+        tokens[0],
+        tokens[1],
+        tokens[2],
+        tokens[3],
+        tokens[4],
+        at.count::<u32, i32>("n_steps", facts.steps)?,
+        at.count::<u32, i32>("turn", facts.turn)?,
+        at.count::<u32, i32>("attempt", facts.attempt)?,
+        facts.finished_at,
+        batch.closing,
+        batch.is_progress,
+        &steps.ids,
+        &steps.turns,
+        &steps.attempts,
+        &steps.kinds,
+        &steps.contents,
+        &steps.raw_replies as &[Option<Vec<u8>>],
+        &events.names,
+        &events.data,
+        &moves.ids,
+        &moves.from,
+        &moves.to,
+        &moves.attempts,
+        &moves.outcomes as &[Option<String>],
+        &calls.step_seqs,
+        &calls.places,
+        &calls.ids,
+        &calls.names,
+        &calls.arguments,
+        &calls.effects,
+        &calls.parallel_safe,
+        &calls.unparsable,
+        &calls.states,
+        &calls.attempts,
+        &calls.outcomes as &[Option<String>],
+    )
+    .fetch_one(store.worker())
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(stored == 1)
+}
+
+/// Tokens in the order of the statement: input, output, cache read, cache write, reasoning.
+fn token_columns(guard: &Guard, usage: Usage) -> Result<[i64; 5], StoreError> {
+    let at = At { table: "run", id: &guard.run };
+    Ok([
+        at.count("usage_input", usage.input)?,
+        at.count("usage_output", usage.output)?,
+        at.count("usage_cache_read", usage.cache_read)?,
+        at.count("usage_cache_write", usage.cache_write)?,
+        at.count("usage_reasoning", usage.reasoning)?,
+    ])
+}
+
+#[derive(Default)]
+struct StepColumns {
+    ids: Vec<uuid::Uuid>,
+    turns: Vec<i32>,
+    attempts: Vec<i32>,
+    kinds: Vec<String>,
+    contents: Vec<String>,
+    raw_replies: Vec<Option<Vec<u8>>>,
+}
+
+impl StepColumns {
+    fn of(steps: &[NewStep], guard: &Guard) -> Result<Self, StoreError> {
+        let at = At { table: "step", id: &guard.run };
+        let mut columns = Self::default();
+        for step in steps {
+            columns.ids.push(step.id.uuid());
+            columns.turns.push(at.count("turn", step.turn)?);
+            columns.attempts.push(at.count("attempt", step.attempt)?);
+            columns.kinds.push(step.content.kind().to_string());
+            columns.contents.push(to_json(&step.content)?);
+            columns.raw_replies.push(step.raw_reply.clone());
+        }
+        Ok(columns)
+    }
+}
+
+#[derive(Default)]
+struct EventColumns {
+    names: Vec<String>,
+    data: Vec<String>,
+}
+
+impl EventColumns {
+    fn of(events: &[(EventName, EventData)]) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        for (name, data) in events {
+            columns.names.push(name.to_string());
+            columns.data.push(to_json(data)?);
+        }
+        Ok(columns)
+    }
+}
+
+#[derive(Default)]
+struct MoveColumns {
+    ids: Vec<String>,
+    from: Vec<String>,
+    to: Vec<String>,
+    attempts: Vec<i32>,
+    outcomes: Vec<Option<String>>,
+}
+
+impl MoveColumns {
+    fn of(moves: &[CallMove]) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        for moved in moves {
+            let at = At { table: "tool_call", id: &moved.call_id };
+            columns.ids.push(moved.call_id.to_string());
+            columns.from.push(moved.from.to_string());
+            columns.to.push(moved.to.to_string());
+            columns.attempts.push(at.count("attempt", moved.attempt)?);
+            columns.outcomes.push(to_json_opt::<ToolOutcome>(moved.outcome.as_ref())?);
+        }
+        Ok(columns)
+    }
+}
+
+#[derive(Default)]
+struct CallColumns {
+    step_seqs: Vec<i64>,
+    places: Vec<i32>,
+    ids: Vec<String>,
+    names: Vec<String>,
+    arguments: Vec<String>,
+    effects: Vec<String>,
+    parallel_safe: Vec<bool>,
+    unparsable: Vec<bool>,
+    states: Vec<String>,
+    attempts: Vec<i32>,
+    outcomes: Vec<Option<String>>,
+}
+
+impl CallColumns {
+    fn of(calls: &[NewCall]) -> Result<Self, StoreError> {
+        let mut columns = Self::default();
+        for call in calls {
+            let planned = &call.planned;
+            let at = At { table: "tool_call", id: &planned.call_id };
+            columns.step_seqs.push(call.step_seq);
+            columns.places.push(at.count("call_idx", call.call_idx)?);
+            columns.ids.push(planned.call_id.to_string());
+            columns.names.push(planned.name.clone());
+            columns.arguments.push(planned.arguments.clone());
+            columns.effects.push(planned.effect.to_string());
+            columns.parallel_safe.push(planned.parallel_safe);
+            columns.unparsable.push(planned.unparsable);
+            columns.states.push(call.state.to_string());
+            columns.attempts.push(at.count("attempt", call.attempt)?);
+            columns.outcomes.push(to_json_opt::<ToolOutcome>(call.outcome.as_ref())?);
+        }
+        Ok(columns)
+    }
+}

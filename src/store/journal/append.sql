@@ -1,0 +1,90 @@
+-- The guarded append: one statement, so one commit; nothing of it happens unless all of it may.
+--
+-- $1 tenant   $2 run   $3 lease token   $4 expected next_seq   $5 expected next_event_seq
+-- $6 op id    $7 epoch $8 now           $9 goes through despite a cancel
+WITH guard AS (
+    UPDATE run
+       SET status = $10,
+           stop_reason = $11,
+           answer = $12,
+           output = ($13::text)::json,
+           failure = ($14::text)::json,
+           usage_input = $15,
+           usage_output = $16,
+           usage_cache_read = $17,
+           usage_cache_write = $18,
+           usage_reasoning = $19,
+           n_steps = $20,
+           turn = $21,
+           attempt = $22,
+           finished_at = $23,
+           closing = $24,
+           claims_since_progress = CASE WHEN $25 THEN 0 ELSE claims_since_progress END,
+           lease_token = CASE WHEN $10 = 'running' THEN lease_token END,
+           resumed = false,
+           op_id = $6,
+           next_seq = next_seq + cardinality($26::uuid[]),
+           next_event_seq = next_event_seq + cardinality($32::text[])
+     WHERE tenant_id = $1
+       AND run_id = $2
+       AND status = 'running'
+       -- The lease: another worker's claim changes the token.
+       AND lease_token = $3
+       -- The compare-and-set: an append that landed without its writer knowing moves these on, and a
+       -- writer that waited for its row lock sees the new values.
+       AND next_seq = $4
+       AND next_event_seq = $5
+       AND (cancel_requested_at IS NULL OR $9)
+       -- Every call is where the writer believes it to be.
+       AND cardinality($34::text[]) = (
+           SELECT count(*)
+             FROM tool_call c
+             JOIN unnest($34::text[], $35::text[]) AS believed(call_id, state)
+               ON c.call_id = believed.call_id
+              AND c.state = believed.state
+            WHERE c.tenant_id = $1
+              AND c.run_id = $2)
+ RETURNING tenant_id, run_id, thread_id
+), new_step AS (
+    INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id, epoch,
+                      content, raw_reply, created_at)
+    SELECT g.tenant_id, g.thread_id, $4 + s.place - 1, s.step_id, g.run_id, s.turn, s.attempt, s.kind,
+           $6, $7, s.content::json, s.raw_reply, $8
+      FROM guard g,
+           unnest($26::uuid[], $27::integer[], $28::integer[], $29::text[], $30::text[], $31::bytea[])
+               WITH ORDINALITY AS s(step_id, turn, attempt, kind, content, raw_reply, place)
+), new_event AS (
+    INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
+    SELECT g.tenant_id, g.run_id, $5 + e.place - 1, e.name, e.data::json, $8
+      FROM guard g, unnest($32::text[], $33::text[]) WITH ORDINALITY AS e(name, data, place)
+), moved_call AS (
+    UPDATE tool_call c
+       SET state = m.state,
+           attempt = m.attempt,
+           started_epoch = CASE WHEN m.state = 'started' THEN $7 ELSE c.started_epoch END,
+           outcome = m.outcome::json
+      FROM guard g,
+           unnest($34::text[], $36::text[], $37::integer[], $38::text[])
+               AS m(call_id, state, attempt, outcome)
+     WHERE c.tenant_id = g.tenant_id
+       AND c.run_id = g.run_id
+       AND c.call_id = m.call_id
+), new_call AS (
+    INSERT INTO tool_call (tenant_id, thread_id, step_seq, call_idx, run_id, call_id, name, arguments,
+                           effect, parallel_safe, unparsable, state, attempt, started_epoch, outcome)
+    SELECT g.tenant_id, g.thread_id, n.step_seq, n.call_idx, g.run_id, n.call_id, n.name, n.arguments,
+           n.effect, n.parallel_safe, n.unparsable, n.state, n.attempt,
+           CASE WHEN n.attempt > 0 THEN $7 END, n.outcome::json
+      FROM guard g,
+           unnest($39::bigint[], $40::integer[], $41::text[], $42::text[], $43::text[], $44::text[],
+                  $45::boolean[], $46::boolean[], $47::text[], $48::integer[], $49::text[])
+               AS n(step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
+                    state, attempt, outcome)
+), released AS (
+    DELETE FROM run_lease l
+     USING guard g
+     WHERE $10 <> 'running'
+       AND l.tenant_id = g.tenant_id
+       AND l.run_id = g.run_id
+)
+SELECT count(*) AS "stored!" FROM guard

@@ -1,0 +1,216 @@
+//! The only way a worker writes: the guarded append, and the load that recovery starts from.
+
+mod append;
+
+pub use append::append;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::rows::At;
+use super::runs::RunRow;
+use super::steps::{self, Range, StoredCall};
+use super::{Store, StoreError};
+use crate::domain::agent::AgentSpec;
+use crate::domain::event::{EventData, EventName};
+use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
+use crate::domain::run::{Run, RunFacts};
+use crate::domain::step::{Step, StepContent};
+use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
+
+/// A run with all that going on with it takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedRun {
+    /// The run.
+    pub run: Run,
+    /// The version of the agent it is pinned to.
+    pub agent: AgentSpec,
+    /// The run's own step limit.
+    pub max_steps: Option<u32>,
+    /// When it must have ended.
+    pub deadline_at: Option<DateTime<Utc>>,
+    /// What the next append must be.
+    pub head: Head,
+    /// Whether the current turn is the closing one.
+    pub closing: bool,
+    /// Whether it was interrupted and asked to go on, and that is not yet on record.
+    pub resumed: bool,
+    /// The steps a model sees, those of the run included, in order.
+    pub steps: Vec<Step>,
+    /// The calls of those steps.
+    pub calls: Vec<StoredCall>,
+}
+
+/// Where the journal of a run ends: the compare-and-set of every append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// `seq` of the next step.
+    pub next_seq: i64,
+    /// `seq` of the next event.
+    pub next_event_seq: i64,
+}
+
+/// Loads a run. `None` when it is gone.
+///
+/// # Errors
+/// When the database does not answer or a row does not read.
+pub async fn load(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<LoadedRun>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.status, r.stop_reason,
+                  r.answer, r.output::text AS output, r.failure::text AS failure, r.turn, r.attempt,
+                  r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
+                  r.usage_reasoning, r.metadata::text AS "metadata!", r.created_at, r.started_at,
+                  r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
+                  r.resumed, t.memory_from, coalesce(r.inline_agent, v.spec)::text AS "agent!"
+             FROM run r
+             JOIN thread t
+               ON t.tenant_id = r.tenant_id
+              AND t.thread_id = r.thread_id
+             LEFT JOIN agent_version v
+               ON v.tenant_id = r.tenant_id
+              AND v.agent_id = r.agent_id
+              AND v.version = r.agent_version
+            WHERE r.tenant_id = $1
+              AND r.run_id = $2"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.worker())
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(row) = row else { return Ok(None) };
+    let at = At { table: "run", id: &id };
+    let agent = at.json("agent", &row.agent)?;
+    let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
+    let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
+    let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
+    let memory_from = row.memory_from;
+    let run = Run::try_from(RunRow {
+        run_id: row.run_id,
+        thread_id: row.thread_id,
+        agent_id: row.agent_id,
+        agent_version: row.agent_version,
+        status: row.status,
+        stop_reason: row.stop_reason,
+        answer: row.answer,
+        output: row.output,
+        failure: row.failure,
+        turn: row.turn,
+        attempt: row.attempt,
+        n_steps: row.n_steps,
+        usage_input: row.usage_input,
+        usage_output: row.usage_output,
+        usage_cache_read: row.usage_cache_read,
+        usage_cache_write: row.usage_cache_write,
+        usage_reasoning: row.usage_reasoning,
+        metadata: row.metadata,
+        created_at: row.created_at,
+        started_at: row.started_at,
+        finished_at: row.finished_at,
+    })?;
+    let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
+    let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
+    Ok(Some(LoadedRun { run, agent, max_steps, deadline_at, head, closing, resumed, steps, calls }))
+}
+
+/// The right to append: who, to what, from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// The run's tenant.
+    pub tenant: TenantId,
+    /// The run.
+    pub run: RunId,
+    /// The lease.
+    pub token: LeaseToken,
+    /// The claim's number.
+    pub epoch: i64,
+    /// Where the writer believes the journal ends.
+    pub head: Head,
+}
+
+/// What one decision writes, all in one statement and so in one commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Marks the write, so that one whose answer was lost can be recognised.
+    pub op_id: Uuid,
+    /// The moment.
+    pub now: DateTime<Utc>,
+    /// The run's facts after it.
+    pub facts: RunFacts,
+    /// Whether the current turn is the closing one.
+    pub closing: bool,
+    /// Whether the run got on: counts against its being poisoned.
+    pub is_progress: bool,
+    /// Whether it goes through although a cancel was asked for: it is the answer to that.
+    pub despite_cancel: bool,
+    /// New steps, in order.
+    pub steps: Vec<NewStep>,
+    /// New calls of the last new step, in order.
+    pub calls: Vec<NewCall>,
+    /// Calls that moved on.
+    pub moves: Vec<CallMove>,
+    /// New events, in order.
+    pub events: Vec<(EventName, EventData)>,
+}
+
+/// A step to append.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewStep {
+    /// Its id.
+    pub id: StepId,
+    /// Its turn.
+    pub turn: u32,
+    /// Its attempt.
+    pub attempt: u32,
+    /// What it says.
+    pub content: StepContent,
+    /// What the provider answered, byte for byte.
+    pub raw_reply: Option<Vec<u8>>,
+}
+
+/// A call to append.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewCall {
+    /// `seq` of its step.
+    pub step_seq: i64,
+    /// Its place in the step, from 0.
+    pub call_idx: u32,
+    /// What is planned.
+    pub planned: PlannedCall,
+    /// How far it comes within this batch.
+    pub state: CallState,
+    /// How often it was started.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Option<ToolOutcome>,
+}
+
+/// A call that moves on. It only does so from the state it is believed to be in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallMove {
+    /// Which one.
+    pub call_id: CallId,
+    /// From where.
+    pub from: CallState,
+    /// To where.
+    pub to: CallState,
+    /// How often it was started.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Option<ToolOutcome>,
+}
+
+/// What became of an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is stored.
+    Stored,
+    /// It is not: the run is another's, or not where the writer believes. Stop, write nothing.
+    Fenced,
+    /// It is not: a caller asked for the end of the run.
+    CancelRequested,
+}

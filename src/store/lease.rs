@@ -1,0 +1,201 @@
+//! The right to write a run: claimed, kept alive, taken back when its holder is gone, given up.
+//!
+//! All expiry is judged by the database's clock. The token that fences writes stands in `run`; the
+//! small `run_lease` rows hold only the expiry, so that heartbeats do not rewrite runs.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::idempotency::interval;
+use super::rows::{At, to_json};
+use super::{Store, StoreError};
+use crate::domain::event::EventData;
+use crate::domain::id::{LeaseToken, RunId, TenantId};
+use crate::domain::run::{RunFacts, RunStatus};
+
+/// Claims without progress after which a run is given up as poisoned.
+pub const MAX_CLAIMS: i32 = 5;
+
+/// A run that a worker now holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// The run.
+    pub run: RunId,
+    /// What must be shown with every write.
+    pub token: LeaseToken,
+    /// Counts the claims of the run; the fence that is told to the outside.
+    pub epoch: i64,
+    /// Whether no one held it before.
+    pub is_first: bool,
+    /// Whether it was claimed more than [`MAX_CLAIMS`] times without getting on.
+    pub is_poisoned: bool,
+}
+
+/// Claims runs that wait for a worker (C1), one for each token, oldest first.
+///
+/// The first claim of a run also records its first turn (C2) with its events, so that a run without
+/// tools costs one more commit and not two.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn claim(
+    store: &Store,
+    tokens: &[Uuid],
+    ttl: Duration,
+    now: DateTime<Utc>,
+) -> Result<Vec<Claim>, StoreError> {
+    let first_turn = to_json(&EventData::Turn { turn: 1, attempt: 1 })?;
+    let started = to_json(&EventData::Run(RunFacts {
+        status: RunStatus::Running,
+        turn: 1,
+        attempt: 1,
+        started_at: Some(now),
+        ..RunFacts::accepted()
+    }))?;
+    let rows =
+        sqlx::query_file!("src/store/claim.sql", tokens, interval(ttl), now, first_turn, started)
+            .fetch_all(store.worker())
+            .await
+            .map_err(StoreError::of_write)?;
+    rows.into_iter()
+        .map(|row| {
+            let run = RunId::from(row.run_id);
+            let at = At { table: "run", id: &run };
+            Ok(Claim {
+                tenant: TenantId::parse(&row.tenant_id).map_err(|_| at.wrong("tenant_id"))?,
+                run,
+                token: LeaseToken(row.lease_token),
+                epoch: row.epoch,
+                is_first: row.is_first,
+                is_poisoned: row.claims_since_progress > MAX_CLAIMS,
+            })
+        })
+        .collect()
+}
+
+/// What a heartbeat learns of a run that is still held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beat {
+    /// The lease.
+    pub token: LeaseToken,
+    /// Whether a caller wants it cancelled.
+    pub cancel: bool,
+    /// Whether a caller wants it interrupted.
+    pub interrupt: bool,
+}
+
+/// Extends leases, all in one statement. A lease that is not in the answer is lost.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn heartbeat(
+    store: &Store,
+    tokens: &[Uuid],
+    ttl: Duration,
+) -> Result<Vec<Beat>, StoreError> {
+    let rows = sqlx::query!(
+        r#"WITH beat AS (
+               UPDATE run_lease
+                  SET expires_at = now() + $2::interval
+                WHERE lease_token = ANY($1)
+            RETURNING tenant_id, run_id, lease_token
+           )
+           SELECT b.lease_token, r.cancel_requested_at IS NOT NULL AS "cancel!",
+                  r.interrupt_requested_at IS NOT NULL AS "interrupt!"
+             FROM beat b
+             JOIN run r
+               ON r.tenant_id = b.tenant_id
+              AND r.run_id = b.run_id
+              AND r.lease_token = b.lease_token"#,
+        tokens,
+        interval(ttl)
+    )
+    .fetch_all(store.critical())
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Beat {
+            token: LeaseToken(row.lease_token),
+            cancel: row.cancel,
+            interrupt: row.interrupt,
+        })
+        .collect())
+}
+
+/// Puts runs whose lease expired back into the queue; each failed claim makes the next one wait
+/// longer. Answers how many.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "WITH expired AS (
+             SELECT l.tenant_id, l.run_id, l.lease_token
+               FROM run_lease l
+              WHERE l.expires_at < now()
+              ORDER BY l.expires_at
+              LIMIT 100
+                FOR UPDATE SKIP LOCKED
+         ), gone AS (
+             DELETE FROM run_lease l
+              USING expired e
+              WHERE l.tenant_id = e.tenant_id
+                AND l.run_id = e.run_id
+         )
+         UPDATE run r
+            SET status = 'queued',
+                lease_token = NULL,
+                -- 0, 1, 2, 4 … seconds, at most five minutes.
+                available_at = now() + least(300, (1 << least(r.claims_since_progress, 10)) - 2)
+                    * interval '1 second'
+           FROM expired e
+          WHERE r.tenant_id = e.tenant_id
+            AND r.run_id = e.run_id
+            AND r.lease_token = e.lease_token
+            AND r.status = 'running'"
+    )
+    .execute(store.critical())
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(done.rows_affected())
+}
+
+/// Gives a run back to the queue at once, without its having ended.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn release(
+    store: &Store,
+    tenant: &TenantId,
+    run: RunId,
+    token: LeaseToken,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "WITH released AS (
+             UPDATE run
+                SET status = 'queued', lease_token = NULL, available_at = now(),
+                    claims_since_progress = greatest(claims_since_progress - 1, 0)
+              WHERE tenant_id = $1
+                AND run_id = $2
+                AND lease_token = $3
+                AND status = 'running'
+          RETURNING tenant_id, run_id
+         )
+         DELETE FROM run_lease l
+          USING released r
+          WHERE l.tenant_id = r.tenant_id
+            AND l.run_id = r.run_id",
+        tenant.as_str(),
+        run.uuid(),
+        token.0
+    )
+    .execute(store.critical())
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Connections: three pools, their timeouts, and the migrations.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use super::StoreError;
+
+static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// How many connections each pool may open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// For the API.
+    pub api: u32,
+    /// For workers.
+    pub worker: u32,
+    /// For heartbeats, cancels and drains.
+    pub critical: u32,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        Self { api: 8, worker: 8, critical: 2 }
+    }
+}
+
+/// The database. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    api: PgPool,
+    worker: PgPool,
+    critical: PgPool,
+}
+
+impl Store {
+    /// Prepares the pools; the first use opens a connection.
+    ///
+    /// # Errors
+    /// When the URL does not read.
+    pub fn open(url: &str, settings: PoolSettings) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url).map_err(StoreError::Database)?;
+        Ok(Self {
+            api: pool(&options, "agentling-api", settings.api, "10s"),
+            worker: pool(&options, "agentling-worker", settings.worker, "30s"),
+            critical: pool(&options, "agentling-critical", settings.critical, "5s"),
+        })
+    }
+
+    /// Brings the schema up to date. Several servers may do so at once: one does, the others wait.
+    ///
+    /// # Errors
+    /// When a migration fails, or when the database was migrated by a version that is not this one's
+    /// ancestor.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        MIGRATIONS.run(&self.critical).await.map_err(StoreError::Migration)
+    }
+
+    /// Whether the database answers and has every migration of this version.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn is_ready(&self) -> Result<bool, StoreError> {
+        let wanted = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+        let table = sqlx::query_scalar!(
+            r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#
+        )
+        .fetch_one(&self.critical)
+        .await
+        .map_err(StoreError::of_read)?;
+        if !table {
+            return Ok(false);
+        }
+        // The table belongs to the migrator, so the statement is not checked at compile time.
+        let applied: Option<i64> =
+            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
+                .fetch_one(&self.critical)
+                .await
+                .map_err(StoreError::of_read)?;
+        Ok(applied.is_some_and(|version| version >= wanted))
+    }
+
+    /// Closes every connection once it is free.
+    pub async fn close(&self) {
+        self.api.close().await;
+        self.worker.close().await;
+        self.critical.close().await;
+    }
+
+    pub(super) const fn api(&self) -> &PgPool {
+        &self.api
+    }
+
+    pub(super) const fn worker(&self) -> &PgPool {
+        &self.worker
+    }
+
+    pub(super) const fn critical(&self) -> &PgPool {
+        &self.critical
+    }
+}
+
+fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &str) -> PgPool {
+    let options = options.clone().application_name(name).options([
+        ("statement_timeout", statement_timeout),
+        ("lock_timeout", "2s"),
+        ("idle_in_transaction_session_timeout", "10s"),
+    ]);
+    PgPoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(Duration::from_secs(2))
+        .idle_timeout(Duration::from_mins(5))
+        .connect_lazy_with(options)
+}

@@ -1,0 +1,213 @@
+//! How callers steer runs: cancel, interrupt, resume.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+
+use super::runs::{RunRow, get, insert_event};
+use super::{Conflict, Store, StoreError, threads};
+use crate::domain::event::{EventData, EventName};
+use crate::domain::id::{RunId, TenantId};
+use crate::domain::run::{Run, RunStatus};
+
+/// How a wish of a caller was received.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Steered {
+    /// There is no such run.
+    NoSuchRun,
+    /// It cannot be: the run stands like this.
+    Refused(Run),
+    /// It is done; the run stands like this.
+    Done(Run),
+    /// The worker of the run is told and will do it at the next boundary.
+    Requested(Run),
+}
+
+/// Asks for the end of a run. One that no worker holds ends at once.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn cancel(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    steer(store, tenant, id, Wish::Cancel, now).await
+}
+
+/// Asks for a stop at the next boundary. One that no worker holds stops at once.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn interrupt(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    steer(store, tenant, id, Wish::Interrupt, now).await
+}
+
+/// Lets an interrupted run go on, unless its thread went on without it.
+///
+/// # Errors
+/// [`Conflict::ThreadBusy`] when another run is active on the thread, [`Conflict::Stale`] when the
+/// thread's history was appended to or replaced since.
+pub async fn resume(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    steer(store, tenant, id, Wish::Resume, now).await
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Cancel,
+    Interrupt,
+    Resume,
+}
+
+async fn steer(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    wish: Wish,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    let Some(thread) = get(store, tenant, id).await?.map(|run| run.thread_id) else {
+        return Ok(Steered::NoSuchRun);
+    };
+    let mut tx = store.critical().begin().await.map_err(StoreError::of_read)?;
+    // Locks are taken in one order everywhere: the thread, then the run.
+    let head_seq = threads::lock(&mut tx, tenant, thread).await?.map(|thread| thread.head_seq);
+    let Some((mut run, next)) = lock(&mut tx, tenant, id).await? else {
+        return Ok(Steered::NoSuchRun);
+    };
+    let event = match (wish, run.facts.status) {
+        (Wish::Cancel | Wish::Interrupt, RunStatus::Running) => {
+            request(&mut tx, tenant, id, wish, now).await?;
+            tx.commit().await.map_err(StoreError::of_write)?;
+            return Ok(Steered::Requested(run));
+        }
+        (Wish::Cancel, RunStatus::Queued) => EventName::RunCancelled,
+        (Wish::Interrupt, RunStatus::Queued) => EventName::RunInterrupted,
+        (Wish::Resume, RunStatus::Interrupted) => {
+            threads::refuse_if_busy(&mut tx, tenant, thread).await?;
+            if head_seq != Some(next.seq - 1) {
+                return Err(StoreError::Conflict(Conflict::Stale));
+            }
+            EventName::RunResumed
+        }
+        _ => return Ok(Steered::Refused(run)),
+    };
+    (run.facts.status, run.facts.finished_at) = match event {
+        EventName::RunCancelled => (RunStatus::Cancelled, Some(now)),
+        EventName::RunInterrupted => (RunStatus::Interrupted, Some(now)),
+        _ => (RunStatus::Queued, None),
+    };
+    set_status(&mut tx, tenant, &run, event == EventName::RunResumed).await?;
+    let data = (event, EventData::Run(run.facts.clone()));
+    insert_event(&mut tx, tenant, (id, next.event_seq), &data, now).await?;
+    tx.commit().await.map_err(StoreError::of_write)?;
+    Ok(Steered::Done(run))
+}
+
+/// What the next append to a run must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Next {
+    seq: i64,
+    event_seq: i64,
+}
+
+async fn lock(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<(Run, Next)>, StoreError> {
+    let next = sqlx::query!(
+        "SELECT next_seq, next_event_seq
+           FROM run
+          WHERE tenant_id = $1
+            AND run_id = $2
+            FOR UPDATE",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(next) = next else { return Ok(None) };
+    let row = sqlx::query_as!(
+        RunRow,
+        r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
+                  output::text AS output, failure::text AS failure, turn, attempt, n_steps,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  metadata::text AS "metadata!", created_at, started_at, finished_at
+             FROM run
+            WHERE tenant_id = $1
+              AND run_id = $2"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_one(tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    Ok(Some((Run::try_from(row)?, Next { seq: next.next_seq, event_seq: next.next_event_seq })))
+}
+
+async fn request(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    id: RunId,
+    wish: Wish,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "UPDATE run
+            SET cancel_requested_at = CASE WHEN $3 THEN coalesce(cancel_requested_at, $4)
+                                           ELSE cancel_requested_at END,
+                interrupt_requested_at = CASE WHEN $3 THEN interrupt_requested_at
+                                              ELSE coalesce(interrupt_requested_at, $4) END
+          WHERE tenant_id = $1
+            AND run_id = $2",
+        tenant.as_str(),
+        id.uuid(),
+        wish == Wish::Cancel,
+        now
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}
+
+async fn set_status(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    run: &Run,
+    resumed: bool,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "UPDATE run
+            SET status = $3,
+                finished_at = $4,
+                resumed = $5,
+                interrupt_requested_at = NULL,
+                available_at = now(),
+                claims_since_progress = 0,
+                next_event_seq = next_event_seq + 1
+          WHERE tenant_id = $1
+            AND run_id = $2",
+        tenant.as_str(),
+        run.id.uuid(),
+        run.facts.status.label(),
+        run.facts.finished_at,
+        resumed
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Steps as they are read: the appended rows together with the outcomes of their calls.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::rows::At;
+use super::{Store, StoreError};
+use crate::domain::id::{CallId, RunId, StepId, TenantId, ThreadId};
+use crate::domain::page::{Page, PageRequest};
+use crate::domain::step::{Step, StepContent};
+use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
+
+struct StepRow {
+    step_id: Uuid,
+    thread_id: Uuid,
+    run_id: Option<Uuid>,
+    seq: i64,
+    turn: i32,
+    attempt: i32,
+    content: String,
+    created_at: DateTime<Utc>,
+}
+
+impl TryFrom<StepRow> for Step {
+    type Error = StoreError;
+
+    fn try_from(row: StepRow) -> Result<Self, StoreError> {
+        let id = StepId::from(row.step_id);
+        let at = At { table: "step", id: &id };
+        Ok(Self {
+            id,
+            seq: row.seq,
+            thread_id: ThreadId::from(row.thread_id),
+            run_id: row.run_id.map(RunId::from),
+            turn: at.count("turn", row.turn)?,
+            attempt: at.count("attempt", row.attempt)?,
+            content: at.json("content", &row.content)?,
+            created_at: row.created_at,
+        })
+    }
+}
+
+/// A tool call as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCall {
+    /// `seq` of its `action` step.
+    pub step_seq: i64,
+    /// Its place in the step, from 0.
+    pub call_idx: u32,
+    /// What was planned; nothing of it is settled, since that is an outcome like any other.
+    pub planned: PlannedCall,
+    /// How far it has come.
+    pub state: CallState,
+    /// How often it was started.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Option<ToolOutcome>,
+}
+
+struct CallRow {
+    step_seq: i64,
+    call_idx: i32,
+    call_id: String,
+    name: String,
+    arguments: String,
+    effect: String,
+    parallel_safe: bool,
+    unparsable: bool,
+    state: String,
+    attempt: i32,
+    outcome: Option<String>,
+}
+
+impl TryFrom<CallRow> for StoredCall {
+    type Error = StoreError;
+
+    fn try_from(row: CallRow) -> Result<Self, StoreError> {
+        let call_id = CallId(row.call_id);
+        let at = At { table: "tool_call", id: &call_id };
+        Ok(Self {
+            step_seq: row.step_seq,
+            call_idx: at.count("call_idx", row.call_idx)?,
+            state: at.label("state", &row.state)?,
+            attempt: at.count("attempt", row.attempt)?,
+            outcome: at.json_opt("outcome", row.outcome.as_deref())?,
+            planned: PlannedCall {
+                effect: at.label("effect", &row.effect)?,
+                call_id: call_id.clone(),
+                name: row.name,
+                arguments: row.arguments,
+                parallel_safe: row.parallel_safe,
+                unparsable: row.unparsable,
+                settled: None,
+            },
+        })
+    }
+}
+
+/// A range of a thread's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Only steps with a greater `seq`.
+    pub after: i64,
+    /// Only steps of this run.
+    pub run: Option<RunId>,
+    /// At most this many.
+    pub limit: i64,
+}
+
+/// Steps and calls of a range, in order.
+pub(super) async fn read(
+    pool: &PgPool,
+    tenant: &TenantId,
+    range: Range,
+) -> Result<(Vec<Step>, Vec<StoredCall>), StoreError> {
+    let rows = sqlx::query_as!(
+        StepRow,
+        r#"SELECT step_id, thread_id, run_id, seq, turn, attempt, content::text AS "content!",
+                  created_at
+             FROM step
+            WHERE tenant_id = $1
+              AND thread_id = $2
+              AND seq > $3
+              AND ($4::uuid IS NULL OR run_id = $4)
+            ORDER BY seq
+            LIMIT $5"#,
+        tenant.as_str(),
+        range.thread.uuid(),
+        range.after,
+        range.run.map(RunId::uuid),
+        range.limit
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::of_read)?;
+    let steps: Vec<Step> = rows.into_iter().map(Step::try_from).collect::<Result<_, _>>()?;
+    let Some(last) = steps.last().map(|step| step.seq) else { return Ok((steps, Vec::new())) };
+    let calls = calls(pool, tenant, range.thread, (range.after, last)).await?;
+    Ok((with_outcomes(steps, &calls), calls))
+}
+
+async fn calls(
+    pool: &PgPool,
+    tenant: &TenantId,
+    thread: ThreadId,
+    (after, through): (i64, i64),
+) -> Result<Vec<StoredCall>, StoreError> {
+    sqlx::query_as!(
+        CallRow,
+        r#"SELECT step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
+                  state, attempt, outcome::text AS outcome
+             FROM tool_call
+            WHERE tenant_id = $1
+              AND thread_id = $2
+              AND step_seq > $3
+              AND step_seq <= $4
+            ORDER BY step_seq, call_idx"#,
+        tenant.as_str(),
+        thread.uuid(),
+        after,
+        through
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::of_read)?
+    .into_iter()
+    .map(StoredCall::try_from)
+    .collect()
+}
+
+/// Puts the outcomes that are recorded into their steps. Loaded memory brings its own.
+fn with_outcomes(mut steps: Vec<Step>, calls: &[StoredCall]) -> Vec<Step> {
+    let mut outcomes: BTreeMap<i64, Vec<ToolOutcome>> = BTreeMap::new();
+    for call in calls {
+        outcomes.entry(call.step_seq).or_default().extend(call.outcome.clone());
+    }
+    for step in &mut steps {
+        if let StepContent::Action(action) = &mut step.content
+            && let Some(recorded) = outcomes.remove(&step.seq)
+        {
+            action.outcomes = recorded;
+        }
+    }
+    steps
+}
+
+/// A page of a thread's steps, or of a run's, in order.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn list(
+    store: &Store,
+    tenant: &TenantId,
+    (thread, run): (ThreadId, Option<RunId>),
+    page: &PageRequest<i64>,
+) -> Result<Page<Step, i64>, StoreError> {
+    let range =
+        Range { thread, after: page.after.unwrap_or(0), run, limit: i64::from(page.limit) + 1 };
+    let (steps, _) = read(store.api(), tenant, range).await?;
+    Ok(Page::of(steps, page.limit, |step| step.seq))
+}
+
+/// The steps a model sees, as they are now, without an action whose calls are still under way.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn memory(
+    store: &Store,
+    tenant: &TenantId,
+    thread: ThreadId,
+    memory_from: i64,
+) -> Result<Vec<StepContent>, StoreError> {
+    let range = Range { thread, after: memory_from - 1, run: None, limit: i64::MAX };
+    let (steps, calls) = read(store.api(), tenant, range).await?;
+    let open = calls.iter().find(|call| call.state != CallState::Ended).map(|call| call.step_seq);
+    Ok(steps
+        .into_iter()
+        .take_while(|step| open.is_none_or(|open| step.seq < open))
+        .map(|step| step.content)
+        .collect())
+}
+
+/// A step by its id.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn get(store: &Store, tenant: &TenantId, id: StepId) -> Result<Option<Step>, StoreError> {
+    let place = sqlx::query!(
+        "SELECT thread_id, seq FROM step WHERE tenant_id = $1 AND step_id = $2",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(place) = place else { return Ok(None) };
+    let thread = ThreadId::from(place.thread_id);
+    let range = Range { thread, after: place.seq - 1, run: None, limit: 1 };
+    let (steps, _) = read(store.api(), tenant, range).await?;
+    Ok(steps.into_iter().next())
+}

@@ -1,0 +1,338 @@
+//! Threads, and the memory that callers load into them.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::rows::{At, to_json};
+use super::{Conflict, Store, StoreError};
+use crate::domain::agent::Metadata;
+use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
+use crate::domain::page::{Page, PageRequest};
+use crate::domain::step::StepContent;
+use crate::domain::thread::Thread;
+
+pub(super) struct ThreadRow {
+    pub(super) thread_id: Uuid,
+    pub(super) framing_policy: String,
+    pub(super) metadata: String,
+    pub(super) memory_from: i64,
+    pub(super) head_seq: i64,
+    pub(super) revision: i64,
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) updated_at: DateTime<Utc>,
+}
+
+impl TryFrom<ThreadRow> for Thread {
+    type Error = StoreError;
+
+    fn try_from(row: ThreadRow) -> Result<Self, StoreError> {
+        let id = ThreadId::from(row.thread_id);
+        let at = At { table: "thread", id: &id };
+        Ok(Self {
+            id,
+            framing_policy: at.label("framing_policy", &row.framing_policy)?,
+            metadata: at.json("metadata", &row.metadata)?,
+            memory_from: row.memory_from,
+            head_seq: row.head_seq,
+            revision: row.revision,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+/// Steps to append that come from a document rather than from a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedSteps {
+    /// Their ids, one a step.
+    pub ids: Vec<StepId>,
+    /// What they say.
+    pub contents: Vec<StepContent>,
+    /// Marks the write.
+    pub op_id: Uuid,
+}
+
+/// Stores a new thread, with the memory it starts from.
+///
+/// # Errors
+/// [`Conflict::IdTaken`] when the tenant has a thread of this id.
+pub async fn create(
+    store: &Store,
+    tenant: &TenantId,
+    thread: &Thread,
+    memory: Option<&LoadedSteps>,
+) -> Result<(), StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    insert(&mut tx, tenant, thread).await?;
+    if let Some(memory) = memory {
+        insert_steps(&mut tx, tenant, (thread.id, 1), memory, thread.created_at).await?;
+    }
+    tx.commit().await.map_err(StoreError::of_write)
+}
+
+pub(super) async fn insert(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    thread: &Thread,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "INSERT INTO thread (tenant_id, thread_id, framing_policy, metadata, memory_from, revision,
+                             created_at, updated_at)
+         VALUES ($1, $2, $3, ($4::text)::json, $5, $6, $7, $7)",
+        tenant.as_str(),
+        thread.id.uuid(),
+        thread.framing_policy.label(),
+        to_json(&thread.metadata)?,
+        thread.memory_from,
+        thread.revision,
+        thread.created_at
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}
+
+async fn insert_steps(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    (thread, first_seq): (ThreadId, i64),
+    steps: &LoadedSteps,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let ids: Vec<Uuid> = steps.ids.iter().map(|id| id.uuid()).collect();
+    let kinds: Vec<String> = steps.contents.iter().map(|c| c.kind().to_string()).collect();
+    let contents: Result<Vec<String>, _> = steps.contents.iter().map(to_json).collect();
+    sqlx::query!(
+        "INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id,
+                           epoch, content, created_at)
+         SELECT $1, $2, $3 + s.place - 1, s.step_id, NULL, 0, 0, s.kind, $4, 0, s.content::json, $5
+           FROM unnest($6::uuid[], $7::text[], $8::text[])
+                WITH ORDINALITY AS s(step_id, kind, content, place)",
+        tenant.as_str(),
+        thread.uuid(),
+        first_seq,
+        steps.op_id,
+        now,
+        &ids,
+        &kinds,
+        &contents?
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}
+
+/// A thread.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn get(
+    store: &Store,
+    tenant: &TenantId,
+    id: ThreadId,
+) -> Result<Option<Thread>, StoreError> {
+    sqlx::query_as!(
+        ThreadRow,
+        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
+                  coalesce((SELECT max(s.seq) FROM step s
+                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
+                      AS "head_seq!",
+                  t.revision, t.created_at, t.updated_at
+             FROM thread t
+            WHERE t.tenant_id = $1
+              AND t.thread_id = $2"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?
+    .map(Thread::try_from)
+    .transpose()
+}
+
+/// The place of a thread in a list: when it was created, and its id.
+pub type ThreadKey = (DateTime<Utc>, ThreadId);
+
+/// A tenant's threads, newest first.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn list(
+    store: &Store,
+    tenant: &TenantId,
+    page: &PageRequest<ThreadKey>,
+) -> Result<Page<Thread, ThreadKey>, StoreError> {
+    let after = page.after.as_ref();
+    let rows = sqlx::query_as!(
+        ThreadRow,
+        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
+                  coalesce((SELECT max(s.seq) FROM step s
+                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
+                      AS "head_seq!",
+                  t.revision, t.created_at, t.updated_at
+             FROM thread t
+            WHERE t.tenant_id = $1
+              AND ($2::timestamptz IS NULL OR (t.created_at, t.thread_id) < ($2, $3::uuid))
+            ORDER BY t.created_at DESC, t.thread_id DESC
+            LIMIT $4"#,
+        tenant.as_str(),
+        after.map(|key| key.0),
+        after.map(|key| key.1.uuid()),
+        i64::from(page.limit) + 1
+    )
+    .fetch_all(store.api())
+    .await
+    .map_err(StoreError::of_read)?;
+    let threads: Result<Vec<Thread>, _> = rows.into_iter().map(Thread::try_from).collect();
+    Ok(Page::of(threads?, page.limit, |thread| (thread.created_at, thread.id)))
+}
+
+/// What replaces a thread's memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMemory {
+    /// The steps a model sees from now on; none for a reset.
+    pub steps: LoadedSteps,
+    /// The thread's new labels, where the document carries them.
+    pub metadata: Option<Metadata>,
+    /// The `(revision, head_seq)` the caller saw, where they say.
+    pub seen: Option<(i64, i64)>,
+}
+
+/// Replaces a thread's memory: the steps before stay stored and listed, a model no longer sees them.
+/// `None` when there is no such thread.
+///
+/// # Errors
+/// [`Conflict::ThreadBusy`] while a run is active on the thread, [`Conflict::Stale`] when the caller
+/// saw something else.
+pub async fn replace_memory(
+    store: &Store,
+    tenant: &TenantId,
+    id: ThreadId,
+    memory: &NewMemory,
+    now: DateTime<Utc>,
+) -> Result<Option<Thread>, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    let Some(thread) = lock(&mut tx, tenant, id).await? else { return Ok(None) };
+    if memory.seen.is_some_and(|seen| seen != (thread.revision, thread.head_seq)) {
+        return Err(StoreError::Conflict(Conflict::Stale));
+    }
+    refuse_if_busy(&mut tx, tenant, id).await?;
+    let first_seq = thread.head_seq + 1;
+    insert_steps(&mut tx, tenant, (id, first_seq), &memory.steps, now).await?;
+    let metadata = memory.metadata.as_ref().unwrap_or(&thread.metadata);
+    sqlx::query!(
+        "UPDATE thread
+            SET memory_from = $3, revision = revision + 1, metadata = ($4::text)::json, updated_at = $5
+          WHERE tenant_id = $1
+            AND thread_id = $2",
+        tenant.as_str(),
+        id.uuid(),
+        first_seq,
+        to_json(metadata)?,
+        now
+    )
+    .execute(&mut *tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
+    let n_steps = i64::try_from(memory.steps.contents.len()).unwrap_or(i64::MAX);
+    Ok(Some(Thread {
+        metadata: metadata.clone(),
+        memory_from: first_seq,
+        head_seq: thread.head_seq.saturating_add(n_steps),
+        revision: thread.revision + 1,
+        updated_at: now,
+        ..thread
+    }))
+}
+
+/// Deletes a thread with its runs and its history. `false` when there is no such thread.
+///
+/// # Errors
+/// [`Conflict::ThreadBusy`] while a run is active on it.
+pub async fn delete(store: &Store, tenant: &TenantId, id: ThreadId) -> Result<bool, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    if lock(&mut tx, tenant, id).await?.is_none() {
+        return Ok(false);
+    }
+    refuse_if_busy(&mut tx, tenant, id).await?;
+    sqlx::query!(
+        "DELETE FROM thread WHERE tenant_id = $1 AND thread_id = $2",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .execute(&mut *tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
+    Ok(true)
+}
+
+/// Locks a thread against everything else that would append to it outside a run.
+pub(super) async fn lock(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    id: ThreadId,
+) -> Result<Option<Thread>, StoreError> {
+    // The row lock comes first and the head is read after it: a statement that did both would read
+    // the head as of before the wait.
+    let locked = sqlx::query_scalar!(
+        "SELECT thread_id FROM thread WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    if locked.is_none() {
+        return Ok(None);
+    }
+    sqlx::query_as!(
+        ThreadRow,
+        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
+                  coalesce((SELECT max(s.seq) FROM step s
+                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
+                      AS "head_seq!",
+                  t.revision, t.created_at, t.updated_at
+             FROM thread t
+            WHERE t.tenant_id = $1
+              AND t.thread_id = $2"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await
+    .map_err(StoreError::of_read)?
+    .map(Thread::try_from)
+    .transpose()
+}
+
+/// Refuses when a run is active on a thread that is locked.
+pub(super) async fn refuse_if_busy(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    id: ThreadId,
+) -> Result<(), StoreError> {
+    let active = sqlx::query_scalar!(
+        "SELECT run_id
+           FROM run
+          WHERE tenant_id = $1
+            AND thread_id = $2
+            AND status IN ('queued', 'running')",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    match active {
+        None => Ok(()),
+        Some(run_id) => Err(StoreError::Conflict(Conflict::ThreadBusy {
+            active_run_id: Some(RunId::from(run_id)),
+        })),
+    }
+}
