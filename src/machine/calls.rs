@@ -1,0 +1,157 @@
+//! Calls: which may start, what an outcome leads to, and what becomes of those a lost worker left.
+
+use super::draft::{Draft, poisoned};
+use super::record::{Ending, Record};
+use super::state::{Call, Phase, State};
+use super::turn::{self, RECLAIMS, unrun};
+use crate::domain::id::CallId;
+use crate::domain::message::{Reply, ReplyState, ToolCallPart};
+use crate::domain::tool::{CallState, EffectClass, OutcomeKind, PlannedCall, ToolOutcome};
+
+/// Which calls may be put on record as started in a commit that is made anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ride {
+    /// Those that may be repeated. The others wait for a commit of their own.
+    Repeatable,
+    /// All that may start: the call before them has just ended, so they are next.
+    All,
+}
+
+/// The planned calls that may start now, in call order: all of them, or, when any call of the turn
+/// has to be alone, the first one and only while no other is under way.
+pub(super) fn startable(state: &State) -> Vec<&Call> {
+    let mut planned = state.open_calls().filter(|call| call.state() == CallState::Planned);
+    let needs_order = state
+        .calls()
+        .iter()
+        .any(|call| call.planned.settled.is_none() && !call.planned.parallel_safe);
+    if !needs_order {
+        planned.collect()
+    } else if state.open_calls().any(|call| call.state() == CallState::Started) {
+        Vec::new()
+    } else {
+        planned.next().into_iter().collect()
+    }
+}
+
+/// Starts what may start and ride along; with no call left open, goes on from the turn.
+pub(super) fn advance(draft: &mut Draft<'_>, ride: Ride) {
+    if draft.state.open_calls().next().is_none() {
+        return turn::acted(draft);
+    }
+    let riding = |call: &&Call| ride == Ride::All || may_repeat(&call.planned);
+    let call_ids = startable(&draft.state).into_iter().filter(riding).map(id).collect();
+    start(draft, call_ids);
+}
+
+/// Puts those of the calls on record as started that are still planned and may start.
+pub(super) fn starting(draft: &mut Draft<'_>, call_ids: &[CallId]) {
+    let wanted = |call: &&Call| call_ids.contains(&call.planned.call_id);
+    let call_ids = startable(&draft.state).into_iter().filter(wanted).map(id).collect();
+    start(draft, call_ids);
+}
+
+fn start(draft: &mut Draft<'_>, call_ids: Vec<CallId>) {
+    if !call_ids.is_empty() {
+        draft.push(Record::CallsStarted { call_ids });
+    }
+}
+
+/// Records an outcome and goes on from it.
+pub(super) fn ended(draft: &mut Draft<'_>, outcome: ToolOutcome) {
+    draft.push(Record::CallEnded { outcome });
+    advance(draft, Ride::All);
+}
+
+/// Takes over the calls a lost worker left: a started one is repeated if it may be, else its outcome
+/// is in doubt. Planned ones were never sent and stay due.
+pub(super) fn reclaim(draft: &mut Draft<'_>) {
+    let started = in_state(&draft.state, CallState::Started);
+    // The restarts are counted, so that a call that kills the process cannot loop for ever.
+    if started.iter().any(|call| may_repeat(&call.planned) && call.attempt > RECLAIMS) {
+        return stop(draft, None, OutcomeKind::Cancelled, Ending::Failed(poisoned()));
+    }
+    for call in started {
+        if may_repeat(&call.planned) {
+            let attempt = call.attempt.saturating_add(1);
+            draft.push(Record::CallRestarted { call_id: call.planned.call_id, attempt });
+        } else {
+            close(draft, &call, OutcomeKind::InDoubt);
+        }
+    }
+    let ended_any = draft.records.iter().any(|record| matches!(record, Record::CallEnded { .. }));
+    if ended_any || draft.state.open_calls().next().is_none() {
+        advance(draft, Ride::All);
+    }
+}
+
+/// Ends the run from outside: what is open is closed in the decision that ends it.
+pub(super) fn stop(
+    draft: &mut Draft<'_>,
+    partial: Option<Reply>,
+    kind: OutcomeKind,
+    ending: Ending,
+) {
+    match draft.state.phase() {
+        Phase::Blank | Phase::Ended(_) => return,
+        Phase::Ready => {}
+        Phase::Thinking => keep_partial(draft, partial, kind),
+        Phase::Acting => {
+            close_open(draft, kind);
+            turn::record_action(draft);
+        }
+    }
+    draft.push(Record::Ended(ending));
+}
+
+fn keep_partial(draft: &mut Draft<'_>, partial: Option<Reply>, kind: OutcomeKind) {
+    let Some(mut reply) = partial.filter(|reply| !reply.parts.is_empty()) else { return };
+    reply.state = ReplyState::Interrupted;
+    let calls = reply.tool_calls().map(|part| never_run(part, kind)).collect();
+    turn::record(draft, reply, calls);
+    turn::record_action(draft);
+}
+
+/// A call of a reply that was not received to its end: closed before it is read.
+fn never_run(part: &ToolCallPart, kind: OutcomeKind) -> PlannedCall {
+    let mut call = PlannedCall {
+        call_id: part.tool_call_id.clone(),
+        name: part.name.clone(),
+        arguments: part.arguments.clone(),
+        effect: EffectClass::Pure,
+        parallel_safe: true,
+        unparsable: false,
+        settled: None,
+    };
+    call.settled = Some(unrun(&call, kind));
+    call
+}
+
+fn close_open(draft: &mut Draft<'_>, kind: OutcomeKind) {
+    let open: Vec<Call> = draft.state.open_calls().cloned().collect();
+    for call in open {
+        let is_out = call.state() == CallState::Started;
+        let kind = if is_out && !may_repeat(&call.planned) { OutcomeKind::InDoubt } else { kind };
+        close(draft, &call, kind);
+    }
+}
+
+fn close(draft: &mut Draft<'_>, call: &Call, kind: OutcomeKind) {
+    let outcome = ToolOutcome { attempts: call.attempt, ..unrun(&call.planned, kind) };
+    draft.push(Record::CallEnded { outcome });
+}
+
+pub(super) fn in_state(state: &State, wanted: CallState) -> Vec<Call> {
+    state.open_calls().filter(|call| call.state() == wanted).cloned().collect()
+}
+
+pub(super) fn id(call: &Call) -> CallId {
+    call.planned.call_id.clone()
+}
+
+const fn may_repeat(call: &PlannedCall) -> bool {
+    match call.effect {
+        EffectClass::Pure | EffectClass::Idempotent => true,
+        EffectClass::AtMostOnce => false,
+    }
+}

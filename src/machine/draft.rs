@@ -1,0 +1,57 @@
+//! A decision in the making: the records so far and the state they lead to.
+
+use super::record::{Ending, Record};
+use super::state::State;
+use crate::domain::limits::Limits;
+use crate::domain::model::{ModelErrorKind, Provider};
+use crate::domain::run::{Failure, FailureCause, StopReason};
+
+/// The records of one decision. Each is folded at once, so that the next one is decided on what is
+/// then true: a decision never argues about a state that the fold would not reach.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    pub(super) state: State,
+    pub(super) limits: &'a Limits,
+    pub(super) records: Vec<Record>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(state: &State, limits: &'a Limits) -> Self {
+        Self { state: state.clone(), limits, records: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, record: Record) {
+        self.state.follow(&record);
+        self.records.push(record);
+    }
+
+    pub(super) fn complete(
+        &mut self,
+        answer: String,
+        output: Option<serde_json::Value>,
+        stop_reason: StopReason,
+    ) {
+        let stop_reason = if self.state.is_closing() { StopReason::MaxSteps } else { stop_reason };
+        self.push(Record::Ended(Ending::Completed { answer, output, stop_reason }));
+    }
+
+    /// Ends the run because of what the model wrote.
+    pub(super) fn fail_model(&mut self, kind: ModelErrorKind, detail: &str) {
+        // A reply that does not say who gave it came over the wire that most servers speak.
+        let provider = self.state.provider().unwrap_or(Provider::Openai);
+        let cause = FailureCause::Model { provider, provider_status: None, kind };
+        self.fail(Failure { cause, detail: detail.to_owned() });
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.push(Record::Ended(Ending::Failed(failure)));
+    }
+}
+
+/// The failure of a run that is claimed again and again without getting on.
+pub(super) fn poisoned() -> Failure {
+    Failure {
+        cause: FailureCause::RunPoisoned,
+        detail: "the run was claimed too often without getting on".to_owned(),
+    }
+}

@@ -1,0 +1,264 @@
+//! What is true of a run: the fold of its committed records. It is never stored.
+
+use serde_json::Value;
+
+use super::record::{Ending, Record};
+use super::repeat::{self, Signature};
+use crate::domain::id::CallId;
+use crate::domain::message::Reply;
+use crate::domain::model::{FinishReason, Provider};
+use crate::domain::tool::{
+    CallState, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolOutcome, ToolOutput,
+};
+
+/// Where a run stands between two commits.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Phase {
+    /// It has no task yet.
+    #[default]
+    Blank,
+    /// Nothing is under way: before the first turn, or after a resumption.
+    Ready,
+    /// The model is asked.
+    Thinking,
+    /// The calls of a reply are under way.
+    Acting,
+    /// It is over; only an interrupted run leads on.
+    Ended(Ending),
+}
+
+/// A call of the current turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// What was planned, as the record says it.
+    pub planned: PlannedCall,
+    /// How often it was started; 0 while it is planned.
+    pub attempt: u32,
+    /// How it ended.
+    pub ended: Option<OutcomeKind>,
+}
+
+impl Call {
+    /// How far it has come.
+    pub const fn state(&self) -> CallState {
+        match (self.ended, self.attempt) {
+            (Some(_), _) => CallState::Ended,
+            (None, 0) => CallState::Planned,
+            (None, _) => CallState::Started,
+        }
+    }
+
+    fn planned(planned: &PlannedCall) -> Self {
+        let ended = planned.settled.as_ref().map(|outcome| outcome.kind);
+        Self { planned: planned.clone(), attempt: 0, ended }
+    }
+}
+
+/// An answer as text and, where it is JSON, as a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) output: Option<Value>,
+}
+
+/// What the last reply said besides its calls.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Said {
+    pub(super) text: Option<String>,
+    pub(super) is_refusal: bool,
+    pub(super) finish_reason: Option<FinishReason>,
+}
+
+/// What is true of a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    phase: Phase,
+    turn: u32,
+    attempt: u32,
+    closing: bool,
+    calls: Vec<Call>,
+    provider: Option<Provider>,
+    pub(super) said: Said,
+    /// The first successful `final_answer` of the turn.
+    pub(super) answer: Option<Answer>,
+    /// Retries since the last reply that could be used.
+    pub(super) n_retries: u32,
+    /// Turns with a call that cannot be read since the last reply that could be used.
+    pub(super) n_unparsable: u32,
+    /// Turns in a row that asked for the same, this one included; 0 after one that asked nothing.
+    pub(super) n_repeats: u32,
+    signature: Option<Signature>,
+}
+
+impl State {
+    /// Where it stands.
+    pub const fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// The current or last turn; 0 before the first.
+    pub const fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// The current or last attempt of that turn.
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether the current turn is the last one, without tools.
+    pub const fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Whether nothing more happens by itself.
+    pub const fn is_ended(&self) -> bool {
+        self.ending().is_some()
+    }
+
+    /// How it ended.
+    pub const fn ending(&self) -> Option<&Ending> {
+        match &self.phase {
+            Phase::Ended(ending) => Some(ending),
+            Phase::Blank | Phase::Ready | Phase::Thinking | Phase::Acting => None,
+        }
+    }
+
+    /// The calls of the current turn, in order.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// A call of the current turn.
+    pub fn call(&self, call_id: &CallId) -> Option<&Call> {
+        self.calls.iter().find(|call| call.planned.call_id == *call_id)
+    }
+
+    /// The calls without an outcome, in order.
+    pub fn open_calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| call.ended.is_none())
+    }
+
+    /// Who gave the last reply that says so.
+    pub const fn provider(&self) -> Option<Provider> {
+        self.provider
+    }
+
+    /// Whether the model's answer to this attempt is waited for.
+    pub fn awaits_reply(&self, turn: u32, attempt: u32) -> bool {
+        self.phase == Phase::Thinking && (self.turn, self.attempt) == (turn, attempt)
+    }
+
+    /// Whether the outcome of this attempt of a call is waited for.
+    pub fn awaits_outcome(&self, call_id: &CallId, attempt: u32) -> bool {
+        self.phase == Phase::Acting
+            && self
+                .call(call_id)
+                .is_some_and(|call| call.state() == CallState::Started && call.attempt == attempt)
+    }
+
+    pub(super) fn follow(&mut self, record: &Record) {
+        match record {
+            Record::TaskGiven { .. } | Record::ActionRecorded { .. } | Record::Resumed => {
+                self.phase = Phase::Ready;
+            }
+            Record::TurnStarted { turn, attempt, closing } => {
+                self.start_turn(*turn, *attempt, *closing);
+            }
+            Record::SystemSaid { .. } => {}
+            Record::Replied { reply, calls, .. } => self.hear(reply, calls),
+            Record::CallsStarted { call_ids } => {
+                for call_id in call_ids {
+                    self.start_call(call_id, 1);
+                }
+            }
+            Record::CallRestarted { call_id, attempt } => self.start_call(call_id, *attempt),
+            Record::CallEnded { outcome } => self.end_call(outcome),
+            Record::RetryAsked { .. } => self.n_retries = self.n_retries.saturating_add(1),
+            Record::Ended(ending) => self.phase = Phase::Ended(ending.clone()),
+        }
+    }
+
+    fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {
+        self.phase = Phase::Thinking;
+        self.turn = turn;
+        self.attempt = attempt;
+        self.closing = closing;
+        self.calls.clear();
+        self.answer = None;
+    }
+
+    fn hear(&mut self, reply: &Reply, calls: &[PlannedCall]) {
+        self.phase = Phase::Acting;
+        self.provider = reply.provider.or(self.provider);
+        self.said = Said {
+            text: reply.text(),
+            is_refusal: reply.refusal().is_some(),
+            finish_reason: reply.finish_reason,
+        };
+        self.calls = calls.iter().map(Call::planned).collect();
+        self.answer = None;
+        for outcome in calls.iter().filter_map(|call| call.settled.as_ref()) {
+            self.note_answer(outcome);
+        }
+        self.count(calls);
+    }
+
+    /// Counts towards the bounds on replies of one kind in a row. A reply without calls ends the run
+    /// or is followed by a `RetryAsked`, which counts it.
+    fn count(&mut self, calls: &[PlannedCall]) {
+        let cut = is_cut(self.said.finish_reason, calls);
+        if cut {
+            self.n_retries = self.n_retries.saturating_add(1);
+        } else if calls.iter().any(|call| call.unparsable) {
+            self.n_unparsable = self.n_unparsable.saturating_add(1);
+        } else if !calls.is_empty() {
+            self.n_retries = 0;
+            self.n_unparsable = 0;
+        }
+        let signature = if cut { None } else { repeat::signature(calls) };
+        self.n_repeats = match &signature {
+            None => 0,
+            Some(_) if signature == self.signature => self.n_repeats.saturating_add(1),
+            Some(_) => 1,
+        };
+        self.signature = signature;
+    }
+
+    fn start_call(&mut self, call_id: &CallId, attempt: u32) {
+        if let Some(call) = self.open_call(call_id) {
+            call.attempt = attempt;
+        }
+    }
+
+    fn end_call(&mut self, outcome: &ToolOutcome) {
+        if let Some(call) = self.open_call(&outcome.tool_call_id) {
+            call.ended = Some(outcome.kind);
+            self.note_answer(outcome);
+        }
+    }
+
+    fn open_call(&mut self, call_id: &CallId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.planned.call_id == *call_id && call.ended.is_none())
+    }
+
+    fn note_answer(&mut self, outcome: &ToolOutcome) {
+        let succeeded = outcome.kind == OutcomeKind::Success && outcome.name == FINAL_ANSWER;
+        if succeeded && self.answer.is_none() {
+            self.answer = Some(match &outcome.output {
+                Some(ToolOutput::Json(output)) => {
+                    Answer { text: output.json.to_string(), output: Some(output.json.clone()) }
+                }
+                Some(ToolOutput::Text(output)) => {
+                    Answer { text: output.text.clone(), output: None }
+                }
+                None => Answer { text: String::new(), output: None },
+            });
+        }
+    }
+}
+
+/// Whether the size limit cut a reply off among its calls, so that none of them may run.
+pub(super) fn is_cut(finish_reason: Option<FinishReason>, calls: &[PlannedCall]) -> bool {
+    finish_reason == Some(FinishReason::Length) && !calls.is_empty()
+}

@@ -1,0 +1,100 @@
+//! A lost worker leaves no trace in the history: another one reads the journal, claims the run, and
+//! the run ends as it would have.
+
+use proptest::prelude::*;
+
+use super::world::{CallShape, Shape, limits, reply_shape, restored};
+use super::*;
+
+/// Plays a script, one shape a turn. After each decision whose number is in `crashes`, the worker is
+/// lost and the next one goes on from the journal.
+fn driven(limits: Limits, script: &[Shape], crashes: &[usize]) -> Vec<Record> {
+    let mut play = Play { limits, state: fold([task()]), journal: vec![task()] };
+    play.feed(Input::Claimed);
+    for n in 0..400 {
+        if crashes.contains(&n) {
+            play.state = restored(&play.journal);
+            play.feed(Input::Claimed);
+        }
+        let Some(effect) = due(&play.state).into_iter().next() else { break };
+        play.feed(match effect {
+            Effect::CallModel { turn, attempt, .. } => {
+                let shape = &script[turn as usize % script.len()];
+                shape.input((turn, attempt), &format!("t{turn}-"))
+            }
+            Effect::StartCalls { call_ids } => Input::CallsStarting { call_ids },
+            Effect::CallTool { call_id, attempt } => {
+                let outcome = ToolOutcome { attempts: attempt, ..done(call_id.as_str()) };
+                Input::CallEnded { outcome, attempt }
+            }
+        });
+    }
+    assert!(play.state.is_ended(), "{:?}", play.state);
+    play.journal
+}
+
+/// What the history says, without how often it was tried.
+fn history(journal: Vec<Record>) -> Vec<Record> {
+    let said = journal.into_iter().filter_map(|record| match record {
+        Record::Replied { turn, reply, calls, .. } => {
+            Some(Record::Replied { turn, attempt: 0, reply, calls })
+        }
+        Record::CallEnded { outcome } => {
+            Some(Record::CallEnded { outcome: ToolOutcome { attempts: 0, ..outcome } })
+        }
+        Record::TurnStarted { .. } | Record::CallsStarted { .. } | Record::CallRestarted { .. } => {
+            None
+        }
+        Record::TaskGiven { .. }
+        | Record::SystemSaid { .. }
+        | Record::ActionRecorded { .. }
+        | Record::RetryAsked { .. }
+        | Record::Ended(_)
+        | Record::Resumed => Some(record),
+    });
+    said.collect()
+}
+
+/// The shape with calls that may be repeated only.
+fn repeatable(shape: Shape) -> Shape {
+    let pure = |call: CallShape| CallShape { effect: EffectClass::Pure, ..call };
+    match shape {
+        Shape::Calls { calls, cut, text } => {
+            Shape::Calls { calls: calls.into_iter().map(pure).collect(), cut, text }
+        }
+        Shape::Say
+        | Shape::SayUnfit
+        | Shape::Nothing
+        | Shape::CutOff
+        | Shape::Withheld
+        | Shape::Fail { .. } => shape,
+    }
+}
+
+fn script() -> impl Strategy<Value = Vec<Shape>> {
+    prop::collection::vec(reply_shape().prop_map(repeatable), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 256, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn lost_workers_leave_no_trace_in_the_history(
+        limits in limits(),
+        script in script(),
+        crashes in prop::collection::vec(0..30_usize, 1..5),
+    ) {
+        let undisturbed = history(driven(limits, &script, &[]));
+        prop_assert_eq!(history(driven(limits, &script, &crashes)), undisturbed);
+    }
+
+    #[test]
+    fn a_worker_may_be_lost_after_any_decision(limits in limits(), script in script()) {
+        let undisturbed = history(driven(limits, &script, &[]));
+        for n in 0..30 {
+            prop_assert_eq!(history(driven(limits, &script, &[n])), undisturbed.clone());
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Tests of the loop: rules by name, properties over generated moves, and what keeps them honest.
+//!
+//! # Mutants
+//!
+//! `.ci/mutants.sh` plants each of these, one at a time, and expects red.
+//!
+//! | mutant | caught by |
+//! |---|---|
+//! | a stale reply is accepted | `turns::a_reply_to_an_earlier_attempt_does_not_count`, `properties::*` |
+//! | a repeated or unknown outcome is accepted | `calls::a_late_repeated_or_unknown_outcome_does_not_count`, `properties::*` |
+//! | an outcome of an earlier attempt is accepted | `calls::a_late_repeated_or_unknown_outcome_does_not_count` |
+//! | the step limit is off by one | `turns::the_step_limit_leads_to_one_closing_turn`, `properties::*` |
+//! | one model attempt too many | `turns::a_retryable_failure_is_retried_until_the_attempts_are_used_up` |
+//! | one output retry too many | `turns::replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
+//! | one retry of unreadable calls too many | `turns::unreadable_calls_are_corrected_at_most_twice_in_a_row` |
+//! | the next turn starts with open calls | `calls::*`, `properties::*` |
+//! | a finished run is interrupted | `endings::an_ended_run_takes_no_more_records`, `properties::*` |
+//! | turns are miscounted | `turns::*`, `properties::*` |
+//! | an `at_most_once` call is repeated after a reclaim | `calls::a_reclaim_puts_at_most_once_calls_in_doubt`, `properties::*` |
+//! | a call of a truncated reply runs | `turns::no_call_of_a_truncated_reply_runs`, `properties::*` |
+//! | the loop is seen one turn late | `turns::identical_turns_in_a_row_end_the_run` |
+//! | calls that need order run together | `calls::a_call_that_is_not_parallel_safe_makes_the_turn_ordered`, `properties::*` |
+//! | an `at_most_once` call starts with the reply | `calls::an_at_most_once_call_starts_in_a_commit_of_its_own` |
+//! | a lost model call is repeated for ever | `turns::a_model_call_that_keeps_losing_its_worker_poisons_the_run` |
+//! | a lost tool call is repeated for ever | `calls::a_call_that_keeps_losing_its_worker_poisons_the_run` |
+//! | an open call is not closed at the end | `endings::*`, `properties::*` |
+
+mod calls;
+mod coverage;
+mod crash;
+mod endings;
+mod properties;
+mod turns;
+mod world;
+
+use serde_json::{Value, json};
+
+use super::effect::Effect;
+use super::input::Input;
+use super::record::{Ending, Record};
+use super::state::{Phase, State};
+use super::{decide, due, evolve, fold};
+use crate::domain::id::CallId;
+use crate::domain::limits::Limits;
+use crate::domain::message::{
+    RefusalPart, Reply, ReplyPart, ReplyState, TextPart, ThinkingPart, ToolCallPart,
+};
+use crate::domain::model::{FinishReason, ModelErrorKind, Provider};
+use crate::domain::run::{Failure, FailureCause, StopReason};
+use crate::domain::step::{InputPart, InputText};
+use crate::domain::tool::{
+    EffectClass, FINAL_ANSWER, JsonOutput, OutcomeKind, PlannedCall, TextOutput, ToolOutcome,
+    ToolOutput, Verdict,
+};
+
+const LIMITS: Limits = Limits {
+    max_steps: 4,
+    loop_limit: 3,
+    output_retries: 2,
+    model_attempts: 3,
+    parallel_tools: true,
+};
+
+/// A run under test: every decision is committed and folded at once.
+#[derive(Debug, Clone)]
+struct Play {
+    limits: Limits,
+    state: State,
+    journal: Vec<Record>,
+}
+
+impl Play {
+    /// A claimed run that waits for the first reply.
+    fn thinking(limits: Limits) -> Self {
+        let mut play = Self { limits, state: State::default(), journal: Vec::new() };
+        play.commit(task());
+        play.feed(Input::Claimed);
+        play
+    }
+
+    fn commit(&mut self, record: Record) {
+        self.state = evolve(self.state.clone(), &record);
+        self.journal.push(record);
+    }
+
+    fn feed(&mut self, input: Input) -> Vec<Record> {
+        let records = decide(&self.state, input, &self.limits);
+        for record in &records {
+            self.commit(record.clone());
+        }
+        records
+    }
+
+    fn reply(&mut self, parts: Vec<ReplyPart>, finish: FinishReason) -> Vec<Record> {
+        self.reply_with(reply(parts, finish), Vec::new(), None)
+    }
+
+    fn reply_with(
+        &mut self,
+        reply: Reply,
+        calls: Vec<PlannedCall>,
+        verdict: Option<Verdict>,
+    ) -> Vec<Record> {
+        let (turn, attempt) = (self.state.turn(), self.state.attempt());
+        self.feed(Input::Replied { turn, attempt, reply, calls, verdict })
+    }
+
+    /// A complete reply that asks for these calls and says nothing.
+    fn ask(&mut self, calls: Vec<PlannedCall>) -> Vec<Record> {
+        self.reply_with(asking(&calls, FinishReason::ToolCalls), calls, None)
+    }
+
+    fn say(&mut self, text: &str) -> Vec<Record> {
+        self.reply(vec![words(text)], FinishReason::Stop)
+    }
+
+    fn end_call(&mut self, id: &str, attempt: u32) -> Vec<Record> {
+        self.feed(Input::CallEnded { outcome: done(id), attempt })
+    }
+
+    fn fail_model(&mut self, retryable: bool) -> Vec<Record> {
+        let (turn, attempt) = (self.state.turn(), self.state.attempt());
+        self.feed(Input::ModelFailed { turn, attempt, retryable, failure: down() })
+    }
+}
+
+fn task() -> Record {
+    Record::TaskGiven { parts: vec![InputPart::Text(InputText { text: "Do it.".to_owned() })] }
+}
+
+fn words(text: &str) -> ReplyPart {
+    ReplyPart::Text(TextPart { text: text.to_owned() })
+}
+
+fn thinking(text: &str) -> ReplyPart {
+    ReplyPart::Thinking(ThinkingPart {
+        text: text.to_owned(),
+        signature: None,
+        id: None,
+        issuer: None,
+    })
+}
+
+fn refusal(text: &str) -> ReplyPart {
+    ReplyPart::Refusal(RefusalPart { text: text.to_owned() })
+}
+
+fn reply(parts: Vec<ReplyPart>, finish: FinishReason) -> Reply {
+    Reply {
+        provider: Some(Provider::Scripted),
+        model: None,
+        response_id: None,
+        finish_reason: Some(finish),
+        usage: None,
+        state: ReplyState::Complete,
+        parts,
+    }
+}
+
+fn asking(calls: &[PlannedCall], finish: FinishReason) -> Reply {
+    let part = |call: &PlannedCall| {
+        ReplyPart::ToolCall(ToolCallPart {
+            tool_call_id: call.call_id.clone(),
+            provider_call_id: None,
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        })
+    };
+    reply(calls.iter().map(part).collect(), finish)
+}
+
+fn id(id: &str) -> CallId {
+    CallId(id.to_owned())
+}
+
+fn ids(list: &[&str]) -> Vec<CallId> {
+    list.iter().map(|one| id(one)).collect()
+}
+
+/// A call that differs from every other one by its arguments.
+fn call(name: &str, effect: EffectClass) -> PlannedCall {
+    PlannedCall {
+        call_id: id(name),
+        name: "look".to_owned(),
+        arguments: json!({ "at": name }).to_string(),
+        effect,
+        parallel_safe: true,
+        unparsable: false,
+        settled: None,
+    }
+}
+
+fn pure(name: &str) -> PlannedCall {
+    call(name, EffectClass::Pure)
+}
+
+fn once(name: &str) -> PlannedCall {
+    call(name, EffectClass::AtMostOnce)
+}
+
+fn alone(call: PlannedCall) -> PlannedCall {
+    PlannedCall { parallel_safe: false, ..call }
+}
+
+fn settled(call: PlannedCall, outcome: ToolOutcome) -> PlannedCall {
+    let name = outcome.name.clone();
+    let outcome = ToolOutcome { tool_call_id: call.call_id.clone(), ..outcome };
+    PlannedCall { name, settled: Some(outcome), ..call }
+}
+
+/// A settled, successful call of the answer tool.
+fn final_answer(name: &str, output: ToolOutput) -> PlannedCall {
+    let outcome = ToolOutcome { name: FINAL_ANSWER.to_owned(), output: Some(output), ..done(name) };
+    settled(pure(name), outcome)
+}
+
+fn text_output(text: &str) -> ToolOutput {
+    ToolOutput::Text(TextOutput { text: text.to_owned() })
+}
+
+fn json_output(value: Value) -> ToolOutput {
+    ToolOutput::Json(JsonOutput { json: value })
+}
+
+fn unparsable(name: &str) -> PlannedCall {
+    let refused = ToolOutcome::not_run(id(name), "look", OutcomeKind::InvalidArguments, None);
+    PlannedCall { unparsable: true, arguments: format!("{{{name}"), ..settled(pure(name), refused) }
+}
+
+fn done(name: &str) -> ToolOutcome {
+    ToolOutcome {
+        is_error: false,
+        attempts: 1,
+        output: Some(text_output("seen")),
+        ..ToolOutcome::not_run(id(name), "look", OutcomeKind::Success, None)
+    }
+}
+
+fn down() -> Failure {
+    let kind = ModelErrorKind::Unavailable;
+    let cause =
+        FailureCause::Model { provider: Provider::Openai, provider_status: Some(503), kind };
+    Failure { cause, detail: "the model provider is not available".to_owned() }
+}
+
+fn timed_out() -> Failure {
+    Failure { cause: FailureCause::RunTimeout, detail: "the run took too long".to_owned() }
+}
+
+fn turn(turn: u32, attempt: u32) -> Record {
+    Record::TurnStarted { turn, attempt, closing: false }
+}
+
+fn recorded(turn: u32) -> Record {
+    Record::ActionRecorded { turn }
+}
+
+fn started(list: &[&str]) -> Record {
+    Record::CallsStarted { call_ids: ids(list) }
+}
+
+fn completed(answer: &str, stop_reason: StopReason) -> Record {
+    Record::Ended(Ending::Completed { answer: answer.to_owned(), output: None, stop_reason })
+}
+
+/// The kind of model failure the last record ends the run with.
+fn model_failure(records: &[Record]) -> Option<ModelErrorKind> {
+    let Some(Record::Ended(Ending::Failed(failure))) = records.last() else { return None };
+    let FailureCause::Model { kind, .. } = failure.cause else { return None };
+    Some(kind)
+}
+
+/// Every outcome the records give a call, settled ones included.
+fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
+    let mut found = Vec::new();
+    for record in records {
+        match record {
+            Record::Replied { calls, .. } => {
+                let settled = calls.iter().filter_map(|call| call.settled.as_ref());
+                found.extend(settled.map(|outcome| (outcome.tool_call_id.clone(), outcome.kind)));
+            }
+            Record::CallEnded { outcome } => {
+                found.push((outcome.tool_call_id.clone(), outcome.kind));
+            }
+            Record::TaskGiven { .. }
+            | Record::TurnStarted { .. }
+            | Record::SystemSaid { .. }
+            | Record::CallsStarted { .. }
+            | Record::CallRestarted { .. }
+            | Record::ActionRecorded { .. }
+            | Record::RetryAsked { .. }
+            | Record::Ended(_)
+            | Record::Resumed => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,217 @@
+//! What holds whatever happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::super::turn::RECLAIMS;
+use super::world::{Decision, InputKind, Move, World, limits, moves, restored, shape};
+use super::*;
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn played(limits: Limits, moves: &[Move]) -> World {
+    let mut world = World::new(limits);
+    for step in moves {
+        world.make(step);
+        let state = &world.play.state;
+        let is_at_work = matches!(state.phase(), Phase::Thinking | Phase::Acting);
+        assert_eq!(due(state).is_empty(), !is_at_work, "work is due exactly while there is work");
+    }
+    world
+}
+
+/// One pass over a journal that knows the rules but not the machine.
+#[derive(Debug)]
+struct Audit {
+    limits: Limits,
+    turn: u32,
+    attempt: u32,
+    has_reply: bool,
+    is_recorded: bool,
+    ended: Option<Ending>,
+    n_resumes: u32,
+    announced: bool,
+    calls: BTreeMap<CallId, PlannedCall>,
+    running: BTreeMap<CallId, u32>,
+    open: BTreeSet<CallId>,
+    seen: BTreeSet<CallId>,
+}
+
+impl Audit {
+    fn of(limits: Limits, journal: &[Record]) -> Self {
+        let mut audit = Self {
+            limits,
+            turn: 0,
+            attempt: 0,
+            has_reply: false,
+            is_recorded: false,
+            ended: None,
+            n_resumes: 0,
+            announced: false,
+            calls: BTreeMap::new(),
+            running: BTreeMap::new(),
+            open: BTreeSet::new(),
+            seen: BTreeSet::new(),
+        };
+        for record in journal {
+            audit.read(record);
+        }
+        audit
+    }
+
+    fn read(&mut self, record: &Record) {
+        let resumes = *record == Record::Resumed && self.ended == Some(Ending::Interrupted);
+        assert!(self.ended.is_none() || resumes, "{record:?} after the end");
+        match record {
+            Record::TaskGiven { .. } | Record::RetryAsked { .. } | Record::SystemSaid { .. } => {}
+            Record::TurnStarted { turn, attempt, closing } => {
+                self.start(*turn, *attempt, *closing);
+            }
+            Record::Replied { turn, attempt, reply, calls } => {
+                assert_eq!((*turn, *attempt), (self.turn, self.attempt), "it answers the attempt");
+                assert!(!self.has_reply, "turn {turn} has one reply");
+                self.has_reply = true;
+                self.plan(reply, calls);
+            }
+            Record::CallsStarted { call_ids } => {
+                for call_id in call_ids {
+                    self.run(call_id, 1);
+                }
+            }
+            Record::CallRestarted { call_id, attempt } => {
+                let call = &self.calls[call_id];
+                assert_ne!(call.effect, EffectClass::AtMostOnce, "{call_id} runs once");
+                let before = self.running.remove(call_id);
+                assert_eq!(before, Some(attempt - 1), "{call_id} was running");
+                self.run(call_id, *attempt);
+            }
+            Record::CallEnded { outcome } => {
+                assert!(self.open.remove(&outcome.tool_call_id), "{outcome:?} ends an open call");
+                let attempts = self.running.remove(&outcome.tool_call_id);
+                assert!(attempts.is_some() || outcome.attempts == 0, "{outcome:?} tells the truth");
+            }
+            Record::ActionRecorded { turn } => {
+                assert_eq!(*turn, self.turn, "it is this turn");
+                assert!(self.has_reply && !self.is_recorded, "turn {turn} is recorded once");
+                self.is_recorded = true;
+                assert!(self.open.is_empty(), "every call has its outcome");
+            }
+            Record::Ended(ending) => {
+                self.leave();
+                self.ended = Some(ending.clone());
+            }
+            Record::Resumed => {
+                self.ended = None;
+                self.n_resumes += 1;
+            }
+        }
+        self.announced = matches!(record, Record::SystemSaid { .. });
+    }
+
+    fn start(&mut self, turn: u32, attempt: u32, closing: bool) {
+        if turn == self.turn {
+            assert_eq!(attempt, self.attempt + 1, "attempts are counted");
+            assert!(!self.has_reply, "an answered turn is not tried again");
+        } else {
+            assert_eq!((turn, attempt), (self.turn + 1, 1), "turns are counted");
+            assert_eq!(self.announced, closing, "the closing turn is announced");
+            self.leave();
+        }
+        assert_eq!(closing, turn > self.limits.max_steps, "turns past the limit are closing");
+        assert!(turn <= self.limits.max_steps + 1 + self.n_resumes, "turns are bounded");
+        assert!(attempt <= self.limits.model_attempts + RECLAIMS, "attempts are bounded");
+        (self.turn, self.attempt) = (turn, attempt);
+        self.has_reply = false;
+        self.is_recorded = false;
+    }
+
+    fn leave(&self) {
+        assert!(self.open.is_empty(), "no call is left open: {:?}", self.open);
+        assert_eq!(self.has_reply, self.is_recorded, "a reply is recorded before the turn is left");
+    }
+
+    fn plan(&mut self, reply: &Reply, calls: &[PlannedCall]) {
+        let is_cut = reply.finish_reason == Some(FinishReason::Length);
+        self.calls.clear();
+        for call in calls {
+            assert!(self.seen.insert(call.call_id.clone()), "{:?} is new", call.call_id);
+            self.calls.insert(call.call_id.clone(), call.clone());
+            let kind = call.settled.as_ref().map(|outcome| outcome.kind);
+            assert!(!is_cut || kind == Some(OutcomeKind::Truncated), "a cut reply runs nothing");
+            if kind.is_none() {
+                self.open.insert(call.call_id.clone());
+            }
+        }
+    }
+
+    fn run(&mut self, call_id: &CallId, attempt: u32) {
+        assert!(self.open.contains(call_id), "{call_id} is open");
+        assert!(attempt <= 1 + RECLAIMS, "restarts are bounded");
+        let before = self.running.insert(call_id.clone(), attempt);
+        assert_eq!(before, None, "{call_id} starts once");
+        let is_alone = |call: &PlannedCall| call.settled.is_none() && !call.parallel_safe;
+        let is_ordered = !self.limits.parallel_tools || self.calls.values().any(is_alone);
+        assert!(!is_ordered || self.running.len() == 1, "{call_id} runs alone");
+    }
+}
+
+/// What holds of one decision.
+fn check(decision: &Decision, limits: &Limits) {
+    let Decision { before, input, records } = decision;
+    if before.is_ended() && !records.is_empty() {
+        assert_eq!(before.ending(), Some(&Ending::Interrupted), "an end is an end");
+        assert_eq!(*input, Input::Resumed, "only a resumption leads on");
+    }
+    if let (InputKind::ModelFailed, [Record::TurnStarted { attempt, .. }]) =
+        (InputKind::of(input), records.as_slice())
+    {
+        assert!(*attempt <= limits.model_attempts, "failures use up the attempts");
+    }
+    if let [Record::Replied { calls, .. }, Record::CallsStarted { call_ids }] = records.as_slice() {
+        for call in calls.iter().filter(|call| call_ids.contains(&call.call_id)) {
+            assert_ne!(call.effect, EffectClass::AtMostOnce, "it starts in its own commit");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_journal_obeys_the_rules(limits in limits(), moves in moves(60)) {
+        let world = played(limits, &moves);
+        let audit = Audit::of(limits, &world.play.journal);
+        prop_assert_eq!(audit.ended.as_ref(), world.play.state.ending());
+        for decision in &world.decisions {
+            check(decision, &limits);
+        }
+    }
+
+    #[test]
+    fn the_journal_alone_restores_the_state(limits in limits(), moves in moves(60)) {
+        let world = played(limits, &moves);
+        prop_assert_eq!(restored(&world.play.journal), world.play.state);
+    }
+
+    #[test]
+    fn answering_what_is_due_reaches_an_end(
+        limits in limits(),
+        moves in moves(30),
+        shapes in prop::collection::vec(shape(), 1..8),
+    ) {
+        let mut world = played(limits, &moves);
+        let mut answers = shapes.iter().cycle();
+        for _ in 0..400 {
+            if world.play.state.is_ended() {
+                break;
+            }
+            let shape = answers.next().unwrap().clone();
+            world.make(&Move::Answer { pick: 0, shape });
+        }
+        prop_assert!(world.play.state.is_ended(), "{:?}", world.play.state);
+        Audit::of(limits, &world.play.journal);
+    }
+}

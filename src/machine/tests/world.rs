@@ -1,0 +1,337 @@
+//! Generated moves against a run. Random inputs rarely fit a state, so most moves answer what is due;
+//! some repeat an old input, some babble, some lose the worker.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// How a model call is answered.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    Say,
+    SayUnfit,
+    Nothing,
+    CutOff,
+    Withheld,
+    Calls { calls: Vec<CallShape>, cut: bool, text: bool },
+    Fail { retryable: bool },
+}
+
+/// A call of a reply. `same` calls are equal in every turn.
+#[derive(Debug, Clone)]
+pub(super) struct CallShape {
+    pub(super) effect: EffectClass,
+    pub(super) parallel_safe: bool,
+    pub(super) settled: Option<Settled>,
+    pub(super) same: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Settled {
+    Unparsable,
+    Refused,
+    Answered,
+}
+
+/// One thing that happens to a run.
+#[derive(Debug, Clone)]
+pub(super) enum Move {
+    /// Something due is done; whatever is not begun is begun.
+    Answer { pick: usize, shape: Shape },
+    /// An old input comes again.
+    Repeat(usize),
+    /// Any input, with keys near those that would fit.
+    Babble { kind: InputKind, pick: usize, shape: Shape },
+    /// The worker is lost, and another one reads the journal and claims the run.
+    Reclaim,
+}
+
+/// The kinds of input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum InputKind {
+    Claimed,
+    Replied,
+    ModelFailed,
+    CallsStarting,
+    CallEnded,
+    Interrupted,
+    Cancelled,
+    Aborted,
+    Resumed,
+}
+
+impl InputKind {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Claimed,
+        Self::Replied,
+        Self::ModelFailed,
+        Self::CallsStarting,
+        Self::CallEnded,
+        Self::Interrupted,
+        Self::Cancelled,
+        Self::Aborted,
+        Self::Resumed,
+    ];
+
+    pub(super) const fn of(input: &Input) -> Self {
+        match input {
+            Input::Claimed => Self::Claimed,
+            Input::Replied { .. } => Self::Replied,
+            Input::ModelFailed { .. } => Self::ModelFailed,
+            Input::CallsStarting { .. } => Self::CallsStarting,
+            Input::CallEnded { .. } => Self::CallEnded,
+            Input::Interrupted { .. } => Self::Interrupted,
+            Input::Cancelled => Self::Cancelled,
+            Input::Aborted { .. } => Self::Aborted,
+            Input::Resumed => Self::Resumed,
+        }
+    }
+
+    /// Whether its key names one effect, so that it counts at most once in the life of a run.
+    const fn is_keyed(self) -> bool {
+        matches!(self, Self::Replied | Self::ModelFailed | Self::CallsStarting | Self::CallEnded)
+    }
+}
+
+/// A decision: the state it was made in, what was decided on, and what was decided.
+#[derive(Debug, Clone)]
+pub(super) struct Decision {
+    pub(super) before: State,
+    pub(super) input: Input,
+    pub(super) records: Vec<Record>,
+}
+
+/// A run and everything that happened to it.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) play: Play,
+    pub(super) decisions: Vec<Decision>,
+    call_ids: Vec<CallId>,
+}
+
+impl World {
+    pub(super) fn new(limits: Limits) -> Self {
+        let play = Play { limits, state: State::default(), journal: Vec::new() };
+        Self { play, decisions: Vec::new(), call_ids: Vec::new() }
+    }
+
+    /// Makes a move and says what was decided on it.
+    pub(super) fn make(&mut self, step: &Move) -> Vec<Record> {
+        match step {
+            Move::Answer { .. } if self.play.journal.is_empty() => {
+                self.play.commit(task());
+                Vec::new()
+            }
+            Move::Answer { pick, shape } => self.answer(*pick, shape),
+            Move::Repeat(pick) => {
+                let n = self.decisions.len().max(1);
+                let old = self.decisions.get(pick % n).map(|decision| decision.input.clone());
+                old.map_or_else(Vec::new, |input| self.feed(input))
+            }
+            Move::Babble { kind, pick, shape } => {
+                let input = self.babble(*kind, *pick, shape);
+                self.feed(input)
+            }
+            Move::Reclaim => {
+                self.play.state = restored(&self.play.journal);
+                self.feed(Input::Claimed)
+            }
+        }
+    }
+
+    fn answer(&mut self, pick: usize, shape: &Shape) -> Vec<Record> {
+        let due = due(&self.play.state);
+        let input = match due.get(pick % due.len().max(1)) {
+            Some(Effect::CallModel { turn, attempt, .. }) => {
+                self.model_answer((*turn, *attempt), shape)
+            }
+            Some(Effect::StartCalls { call_ids }) => {
+                Input::CallsStarting { call_ids: call_ids.clone() }
+            }
+            Some(Effect::CallTool { call_id, attempt }) => {
+                Input::CallEnded { outcome: done(call_id.as_str()), attempt: *attempt }
+            }
+            None if self.play.state.is_ended() => Input::Resumed,
+            None => Input::Claimed,
+        };
+        let is_over =
+            self.play.state.is_ended() && self.play.state.ending() != Some(&Ending::Interrupted);
+        let records = self.feed(input);
+        assert_eq!(records.is_empty(), is_over, "doing what is due counts");
+        records
+    }
+
+    fn feed(&mut self, input: Input) -> Vec<Record> {
+        let before = self.play.state.clone();
+        let records = self.play.feed(input.clone());
+        if InputKind::of(&input).is_keyed() {
+            let earlier = self.decisions.iter().find(|decision| decision.input == input);
+            let counted = earlier.is_some_and(|decision| !decision.records.is_empty());
+            assert!(!counted || records.is_empty(), "{input:?} counts once");
+        }
+        self.decisions.push(Decision { before, input: input.clone(), records: records.clone() });
+        if input != Input::Claimed {
+            let again = decide(&self.play.state, input, &self.play.limits);
+            assert_eq!(again, [], "the second time does not count");
+        }
+        records
+    }
+
+    fn model_answer(&mut self, (turn, attempt): (u32, u32), shape: &Shape) -> Input {
+        let prefix = format!("n{}-", self.call_ids.len());
+        let input = shape.input((turn, attempt), &prefix);
+        if let Input::Replied { calls, .. } = &input {
+            self.call_ids.extend(calls.iter().map(|call| call.call_id.clone()));
+        }
+        input
+    }
+
+    fn babble(&mut self, kind: InputKind, pick: usize, shape: &Shape) -> Input {
+        let near = |at: u32, skew: usize| match skew % 6 {
+            0 => at.saturating_sub(1),
+            1 => at + 1,
+            _ => at,
+        };
+        let turn = near(self.play.state.turn(), pick);
+        let attempt = near(self.play.state.attempt(), pick / 6);
+        match kind {
+            InputKind::Claimed => Input::Claimed,
+            InputKind::Replied => self.model_answer((turn, attempt), shape),
+            InputKind::ModelFailed => {
+                let retryable = pick.is_multiple_of(2);
+                Input::ModelFailed { turn, attempt, retryable, failure: down() }
+            }
+            InputKind::CallsStarting => Input::CallsStarting {
+                call_ids: vec![self.any_call(pick), self.any_call(pick / 7)],
+            },
+            InputKind::CallEnded => {
+                let outcome = done(self.any_call(pick).as_str());
+                Input::CallEnded { outcome, attempt: u32::try_from(pick % 4).unwrap() }
+            }
+            InputKind::Interrupted => {
+                let parts = vec![words("It will ra")];
+                let partial = (pick.is_multiple_of(2)).then(|| reply(parts, FinishReason::Other));
+                Input::Interrupted { partial }
+            }
+            InputKind::Cancelled => Input::Cancelled,
+            InputKind::Aborted => Input::Aborted { failure: timed_out() },
+            InputKind::Resumed => Input::Resumed,
+        }
+    }
+
+    /// One of the last calls or, sometimes, one that never was.
+    fn any_call(&self, pick: usize) -> CallId {
+        let back = pick % 6;
+        self.call_ids.iter().rev().nth(back).cloned().unwrap_or_else(|| id("nobody"))
+    }
+}
+
+/// The state as another worker reads it: from the journal, through JSON.
+pub(super) fn restored(journal: &[Record]) -> State {
+    let stored = serde_json::to_string(journal).unwrap();
+    let records: Vec<Record> = serde_json::from_str(&stored).unwrap();
+    assert_eq!(records, journal, "records survive the store");
+    fold(records)
+}
+
+impl Shape {
+    /// The answer to a model call; call ids begin with `prefix`.
+    pub(super) fn input(&self, (turn, attempt): (u32, u32), prefix: &str) -> Input {
+        let (reply, calls, verdict) = match self {
+            Self::Say => (reply(vec![words("Rainy.")], FinishReason::Stop), Vec::new(), None),
+            Self::SayUnfit => {
+                let said = reply(vec![words("{}")], FinishReason::Stop);
+                (said, Vec::new(), Some(Verdict::Fails(Vec::new())))
+            }
+            Self::Nothing => (reply(vec![thinking("hm")], FinishReason::Stop), Vec::new(), None),
+            Self::CutOff => (reply(Vec::new(), FinishReason::Length), Vec::new(), None),
+            Self::Withheld => (reply(Vec::new(), FinishReason::ContentFilter), Vec::new(), None),
+            Self::Calls { calls, cut, text } => {
+                let named = calls.iter().enumerate();
+                let calls: Vec<_> =
+                    named.map(|(n, call)| call.planned(&format!("{prefix}{n}"))).collect();
+                let finish = if *cut { FinishReason::Length } else { FinishReason::ToolCalls };
+                let mut said = asking(&calls, finish);
+                if *text {
+                    said.parts.push(words("Let me look."));
+                }
+                (said, calls, None)
+            }
+            Self::Fail { retryable } => {
+                let retryable = *retryable;
+                return Input::ModelFailed { turn, attempt, retryable, failure: down() };
+            }
+        };
+        Input::Replied { turn, attempt, reply, calls, verdict }
+    }
+}
+
+impl CallShape {
+    fn planned(&self, name: &str) -> PlannedCall {
+        let planned = match self.settled {
+            None => pure(name),
+            Some(Settled::Unparsable) => unparsable(name),
+            Some(Settled::Refused) => {
+                let kind = OutcomeKind::UnknownTool;
+                settled(pure(name), ToolOutcome::not_run(id(name), "look", kind, None))
+            }
+            Some(Settled::Answered) => final_answer(name, text_output("Rainy.")),
+        };
+        let arguments = if self.same { "{}".to_owned() } else { planned.arguments };
+        let (effect, parallel_safe) = (self.effect, self.parallel_safe);
+        PlannedCall { arguments, effect, parallel_safe, ..planned }
+    }
+}
+
+pub(super) fn limits() -> impl Strategy<Value = Limits> {
+    let bounds = (1..5_u32, 2..4_u32, 0..3_u32, 1..4_u32, any::<bool>());
+    bounds.prop_map(|(max_steps, loop_limit, output_retries, model_attempts, parallel_tools)| {
+        Limits { max_steps, loop_limit, output_retries, model_attempts, parallel_tools }
+    })
+}
+
+fn call_shape() -> impl Strategy<Value = CallShape> {
+    let effect = prop::sample::select(EffectClass::ALL);
+    let settled = prop_oneof![
+        12 => Just(None),
+        2 => Just(Some(Settled::Unparsable)),
+        2 => Just(Some(Settled::Refused)),
+        1 => Just(Some(Settled::Answered)),
+    ];
+    (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3)).prop_map(
+        |(effect, parallel_safe, settled, same)| CallShape { effect, parallel_safe, settled, same },
+    )
+}
+
+/// A complete reply.
+pub(super) fn reply_shape() -> impl Strategy<Value = Shape> {
+    let calls = prop::collection::vec(call_shape(), 1..5);
+    let asks = (calls, prop::bool::weighted(0.1), any::<bool>());
+    prop_oneof![
+        24 => asks.prop_map(|(calls, cut, text)| Shape::Calls { calls, cut, text }),
+        1 => Just(Shape::Say),
+        2 => Just(Shape::SayUnfit),
+        2 => Just(Shape::Nothing),
+        1 => Just(Shape::CutOff),
+        1 => Just(Shape::Withheld),
+    ]
+}
+
+pub(super) fn shape() -> impl Strategy<Value = Shape> {
+    prop_oneof![
+        9 => reply_shape(),
+        1 => prop::bool::weighted(0.9).prop_map(|retryable| Shape::Fail { retryable }),
+    ]
+}
+
+pub(super) fn moves(n: usize) -> impl Strategy<Value = Vec<Move>> {
+    let answer = (any::<usize>(), shape());
+    let babble = (prop::sample::select(&InputKind::ALL[..]), any::<usize>(), shape());
+    let one = prop_oneof![
+        9 => answer.prop_map(|(pick, shape)| Move::Answer { pick, shape }),
+        2 => any::<usize>().prop_map(Move::Repeat),
+        3 => babble.prop_map(|(kind, pick, shape)| Move::Babble { kind, pick, shape }),
+        1 => Just(Move::Reclaim),
+    ];
+    prop::collection::vec(one, 0..n)
+}

@@ -1,0 +1,171 @@
+//! Turns: when one starts, and what a model's reply leads to.
+
+use super::calls::{self, Ride};
+use super::draft::{Draft, poisoned};
+use super::record::Record;
+use super::repeat;
+use super::state::is_cut;
+use crate::domain::limits::UNPARSABLE_RETRIES;
+use crate::domain::message::Reply;
+use crate::domain::model::{FinishReason, ModelErrorKind};
+use crate::domain::run::{Failure, StopReason};
+use crate::domain::step::{RetryCause, RetryContent};
+use crate::domain::tool::{OutcomeKind, PlannedCall, ToolOutcome, Verdict};
+
+/// How often a lost worker's effect is started again before the run counts as poisoned.
+pub(super) const RECLAIMS: u32 = 4;
+
+/// What the model is told before the closing turn.
+pub(super) const STEP_LIMIT: &str = "Step limit reached. Give your best final answer now.";
+
+/// What the model is told after a reply with nothing usable in it. Every agent can call a tool
+/// (`final_answer` at least) and no agent can return an image, so one of the fixed sentences fits.
+pub(super) const NO_OUTPUT: &str = "Please return text or include your response in a tool call.";
+
+const WITHHELD: &str = "the model provider withheld the reply";
+const REFUSED: &str = "the model refused to answer";
+const CUT_OFF: &str = "the model's reply was cut off by the token limit before it held anything that could be used: \
+     raise `max_output_tokens`";
+const NO_ANSWER: &str = "the model gave no answer in its closing turn";
+const UNFIT: &str = "the model's closing answer does not fit the output schema";
+const UNUSABLE: &str = "the model's replies held nothing that could be used";
+const UNREADABLE: &str = "the model kept writing tool calls that cannot be read";
+
+/// Starts the next turn: an ordinary one, or the closing one when the step limit is reached. The
+/// first turn is never the closing one.
+pub(super) fn next(draft: &mut Draft<'_>) {
+    let done = draft.state.turn();
+    let closing = done >= draft.limits.max_steps.max(1);
+    if closing {
+        draft.push(Record::SystemSaid { text: STEP_LIMIT.to_owned() });
+    }
+    draft.push(Record::TurnStarted { turn: done.saturating_add(1), attempt: 1, closing });
+}
+
+/// Asks the model again after its worker was lost. The attempt is counted, so that a request that
+/// kills the process cannot loop for ever.
+pub(super) fn reclaim(draft: &mut Draft<'_>) {
+    let bound = draft.limits.model_attempts.saturating_add(RECLAIMS);
+    if draft.state.attempt() < bound { again(draft) } else { draft.fail(poisoned()) }
+}
+
+/// Asks the model again where another attempt may succeed and is left, else ends the run.
+pub(super) fn model_failed(draft: &mut Draft<'_>, retryable: bool, failure: Failure) {
+    if retryable && draft.state.attempt() < draft.limits.model_attempts {
+        again(draft);
+    } else {
+        draft.fail(failure);
+    }
+}
+
+fn again(draft: &mut Draft<'_>) {
+    draft.push(Record::TurnStarted {
+        turn: draft.state.turn(),
+        attempt: draft.state.attempt().saturating_add(1),
+        closing: draft.state.is_closing(),
+    });
+}
+
+/// Records a reply and goes on from it.
+pub(super) fn replied(
+    draft: &mut Draft<'_>,
+    reply: Reply,
+    calls: Vec<PlannedCall>,
+    verdict: Option<Verdict>,
+) {
+    let calls = admit(draft, &reply, calls);
+    let speaks = draft.state.is_closing() || calls.is_empty();
+    record(draft, reply, calls);
+    if speaks { spoken(draft, verdict) } else { calls::advance(draft, Ride::Repeatable) }
+}
+
+/// Puts a reply on record under the current turn and attempt.
+pub(super) fn record(draft: &mut Draft<'_>, reply: Reply, calls: Vec<PlannedCall>) {
+    let (turn, attempt) = (draft.state.turn(), draft.state.attempt());
+    draft.push(Record::Replied { turn, attempt, reply, calls });
+}
+
+/// The calls as they are recorded: those that will not run are settled, and whether a call may run
+/// beside others already counts in what the agent says, so that the journal alone knows the order.
+fn admit(draft: &Draft<'_>, reply: &Reply, mut calls: Vec<PlannedCall>) -> Vec<PlannedCall> {
+    let cut = is_cut(reply.finish_reason, &calls);
+    for call in &mut calls {
+        call.parallel_safe &= draft.limits.parallel_tools;
+        if cut {
+            call.settled = Some(unrun(call, OutcomeKind::Truncated));
+        } else if draft.state.is_closing() && call.settled.is_none() {
+            call.settled = Some(unrun(call, OutcomeKind::Cancelled));
+        }
+    }
+    calls
+}
+
+/// The outcome of a call that never started.
+pub(super) fn unrun(call: &PlannedCall, kind: OutcomeKind) -> ToolOutcome {
+    ToolOutcome::not_run(call.call_id.clone(), &call.name, kind, None)
+}
+
+/// Goes on from a reply that is read for its words: one without calls, or the closing one.
+fn spoken(draft: &mut Draft<'_>, verdict: Option<Verdict>) {
+    record_action(draft);
+    if let Some(answer) = draft.state.answer.take() {
+        return draft.complete(answer.text, answer.output, StopReason::FinalAnswer);
+    }
+    let Some(text) = draft.state.said.text.clone() else { return wordless(draft) };
+    match verdict {
+        None => draft.complete(text, None, StopReason::Text),
+        Some(Verdict::Fits(value)) => draft.complete(text, Some(value), StopReason::Text),
+        Some(Verdict::Fails(_)) if draft.state.is_closing() => {
+            draft.fail_model(ModelErrorKind::UnusableOutput, UNFIT);
+        }
+        Some(Verdict::Fails(errors)) => {
+            ask_again(draft, RetryCause::Error, RetryContent::Errors(errors));
+        }
+    }
+}
+
+fn wordless(draft: &mut Draft<'_>) {
+    let finish_reason = draft.state.said.finish_reason;
+    if draft.state.said.is_refusal {
+        draft.fail_model(ModelErrorKind::ContentFilter, REFUSED);
+    } else if finish_reason == Some(FinishReason::ContentFilter) {
+        draft.fail_model(ModelErrorKind::ContentFilter, WITHHELD);
+    } else if finish_reason == Some(FinishReason::Length) {
+        draft.fail_model(ModelErrorKind::UnusableOutput, CUT_OFF);
+    } else if draft.state.is_closing() {
+        draft.fail_model(ModelErrorKind::UnusableOutput, NO_ANSWER);
+    } else {
+        let content = RetryContent::Message(NO_OUTPUT.to_owned());
+        ask_again(draft, RetryCause::NoOutput, content);
+    }
+}
+
+fn ask_again(draft: &mut Draft<'_>, cause: RetryCause, content: RetryContent) {
+    if draft.state.n_retries >= draft.limits.output_retries {
+        return draft.fail_model(ModelErrorKind::UnusableOutput, UNUSABLE);
+    }
+    draft.push(Record::RetryAsked { turn: draft.state.turn(), cause, content });
+    next(draft);
+}
+
+/// Goes on from a turn whose calls all have their outcome.
+pub(super) fn acted(draft: &mut Draft<'_>) {
+    record_action(draft);
+    if let Some(answer) = draft.state.answer.take() {
+        draft.complete(answer.text, answer.output, StopReason::FinalAnswer);
+    } else if draft.state.n_retries > draft.limits.output_retries {
+        draft.fail_model(ModelErrorKind::UnusableOutput, CUT_OFF);
+    } else if draft.state.n_unparsable > UNPARSABLE_RETRIES {
+        draft.fail_model(ModelErrorKind::UnusableOutput, UNREADABLE);
+    } else if repeat::is_loop(draft.state.n_repeats, draft.limits.loop_limit) {
+        let answer = draft.state.said.text.clone();
+        let answer = answer.unwrap_or_else(|| repeat::NO_WORDS.to_owned());
+        draft.complete(answer, None, StopReason::LoopDetected);
+    } else {
+        next(draft);
+    }
+}
+
+pub(super) fn record_action(draft: &mut Draft<'_>) {
+    draft.push(Record::ActionRecorded { turn: draft.state.turn() });
+}
