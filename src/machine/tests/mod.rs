@@ -2,28 +2,31 @@
 //!
 //! # Mutants
 //!
-//! `.ci/mutants.sh` plants each of these, one at a time, and expects red.
+//! `.ci/mutants.sh` plants each of these, one at a time, and expects red, also of the test named here.
 //!
 //! | mutant | caught by |
 //! |---|---|
-//! | a stale reply is accepted | `turns::a_reply_to_an_earlier_attempt_does_not_count`, `properties::*` |
-//! | a repeated or unknown outcome is accepted | `calls::a_late_repeated_or_unknown_outcome_does_not_count`, `properties::*` |
+//! | a stale reply is accepted | `turns::a_reply_to_an_earlier_attempt_does_not_count` |
+//! | a repeated or unknown outcome is accepted | `calls::a_late_repeated_or_unknown_outcome_does_not_count` |
 //! | an outcome of an earlier attempt is accepted | `calls::a_late_repeated_or_unknown_outcome_does_not_count` |
-//! | the step limit is off by one | `turns::the_step_limit_leads_to_one_closing_turn`, `properties::*` |
+//! | the step limit is off by one | `properties::every_journal_obeys_the_rules` |
 //! | one model attempt too many | `turns::a_retryable_failure_is_retried_until_the_attempts_are_used_up` |
 //! | one output retry too many | `turns::replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
+//! | one retry after truncation too many | `turns::no_call_of_a_truncated_reply_runs` |
 //! | one retry of unreadable calls too many | `turns::unreadable_calls_are_corrected_at_most_twice_in_a_row` |
-//! | the next turn starts with open calls | `calls::*`, `properties::*` |
-//! | a finished run is interrupted | `endings::an_ended_run_takes_no_more_records`, `properties::*` |
-//! | turns are miscounted | `turns::*`, `properties::*` |
-//! | an `at_most_once` call is repeated after a reclaim | `calls::a_reclaim_puts_at_most_once_calls_in_doubt`, `properties::*` |
-//! | a call of a truncated reply runs | `turns::no_call_of_a_truncated_reply_runs`, `properties::*` |
+//! | the next turn starts with open calls | `properties::every_journal_obeys_the_rules` |
+//! | a finished run is interrupted | `properties::every_journal_obeys_the_rules` |
+//! | turns are miscounted | `properties::every_journal_obeys_the_rules` |
+//! | an at_most_once call is repeated after a reclaim | `properties::every_journal_obeys_the_rules` |
+//! | a call of a truncated reply runs | `properties::every_journal_obeys_the_rules` |
 //! | the loop is seen one turn late | `turns::identical_turns_in_a_row_end_the_run` |
-//! | calls that need order run together | `calls::a_call_that_is_not_parallel_safe_makes_the_turn_ordered`, `properties::*` |
-//! | an `at_most_once` call starts with the reply | `calls::an_at_most_once_call_starts_in_a_commit_of_its_own` |
+//! | calls that need order run together | `properties::every_journal_obeys_the_rules` |
+//! | an at_most_once call starts with the reply | `properties::every_journal_obeys_the_rules` |
 //! | a lost model call is repeated for ever | `turns::a_model_call_that_keeps_losing_its_worker_poisons_the_run` |
 //! | a lost tool call is repeated for ever | `calls::a_call_that_keeps_losing_its_worker_poisons_the_run` |
-//! | an open call is not closed at the end | `endings::*`, `properties::*` |
+//! | an open call is not closed at the end | `properties::every_journal_obeys_the_rules` |
+//! | a resumption forgets the step limit | `properties::every_journal_obeys_the_rules` |
+//! | a sent at_most_once call counts as not run | `endings::stopping_closes_every_open_call_by_what_is_known_of_it` |
 
 mod calls;
 mod coverage;
