@@ -15,12 +15,12 @@ pub struct Profile {
     pub empty_content: EmptyContent,
     /// Whether token counts of a streamed reply can be asked for.
     pub stream_usage: bool,
-    /// Which call ids are accepted.
+    /// The longest call id that is accepted, in characters of `[A-Za-z0-9_-]`.
     pub max_call_id: usize,
-    /// Whether thinking can go back to its issuer. Without it, an issuer's own thinking is left out.
-    pub echoes_thinking: bool,
-    /// Whether thinking goes back only with the issuer's signature.
-    pub signed_thinking: bool,
+    /// The longest tool name that is accepted, in characters of `[A-Za-z0-9_-]`.
+    pub max_tool_name: usize,
+    /// What becomes of thinking that the same provider issued.
+    pub own_thinking: OwnThinking,
 }
 
 /// How an upper bound of a reply is spelt.
@@ -51,6 +51,17 @@ pub enum EmptyContent {
     EmptyText,
 }
 
+/// What becomes of thinking that the same provider issued. Thinking of others is always framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnThinking {
+    /// The wire has no place for it.
+    IsLeftOut,
+    /// It goes back as it is.
+    GoesBack,
+    /// It goes back when it is signed, and counts as foreign when it is not.
+    GoesBackSigned,
+}
+
 /// The model that is written into the agent: it accepts everything.
 const SCRIPTED: Profile = Profile {
     family: "scripted",
@@ -59,8 +70,8 @@ const SCRIPTED: Profile = Profile {
     empty_content: EmptyContent::Null,
     stream_usage: true,
     max_call_id: 128,
-    echoes_thinking: true,
-    signed_thinking: false,
+    max_tool_name: 64,
+    own_thinking: OwnThinking::GoesBack,
 };
 
 /// OpenAI itself.
@@ -71,8 +82,8 @@ const OPENAI: Profile = Profile {
     empty_content: EmptyContent::Null,
     stream_usage: true,
     max_call_id: 64,
-    echoes_thinking: false,
-    signed_thinking: false,
+    max_tool_name: 64,
+    own_thinking: OwnThinking::IsLeftOut,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -83,8 +94,8 @@ const OPENAI_COMPATIBLE: Profile = Profile {
     empty_content: EmptyContent::EmptyText,
     stream_usage: true,
     max_call_id: 64,
-    echoes_thinking: false,
-    signed_thinking: false,
+    max_tool_name: 64,
+    own_thinking: OwnThinking::IsLeftOut,
 };
 
 /// Every row.
@@ -124,7 +135,7 @@ mod tests {
             provider,
             name: "m".to_owned(),
             base_url: base_url.map(str::to_owned),
-            settings: Default::default(),
+            settings: crate::domain::model::ModelSettings::default(),
             script: Vec::new(),
         };
         Profile::resolve(&model).family
