@@ -1,1 +1,4 @@
-//! Placeholder, replaced when the layer lands.
+//! Sends wire bytes to a model.
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Tool calls, merged from fragments whose indexes and ids cannot be trusted.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::domain::id::CallId;
+use crate::domain::message::ToolCallPart;
+use crate::wire::json::{storable, text};
+
+/// The calls of one reply, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// What an entry of `tool_calls` says.
+struct Fragment<'a> {
+    index: Option<u64>,
+    id: &'a str,
+    name: &'a str,
+    arguments: Cow<'a, str>,
+    replaces: bool,
+}
+
+impl<'a> Fragment<'a> {
+    fn read(entry: &'a Value) -> Self {
+        // Some servers send an absent id as the text `null`.
+        let id = text(entry, "id").filter(|id| *id != "null").unwrap_or_default();
+        let index = entry.get("index").and_then(Value::as_u64);
+        Self { index, id, ..Self::read_function(entry.get("function").unwrap_or(entry)) }
+    }
+
+    /// Reads `{name, arguments}`. Arguments that are a value and not a text are written as text.
+    fn read_function(function: &'a Value) -> Self {
+        let raw = function.get("arguments").filter(|raw| !raw.is_null());
+        let verbatim = raw.and_then(Value::as_str);
+        let written = || raw.map(Value::to_string).unwrap_or_default();
+        Self {
+            index: None,
+            id: "",
+            name: text(function, "name").unwrap_or_default(),
+            arguments: verbatim.map_or_else(|| Cow::Owned(written()), Cow::Borrowed),
+            replaces: verbatim.is_none() && raw.is_some(),
+        }
+    }
+
+    fn into_slot(self) -> Slot {
+        Slot {
+            index: self.index,
+            id: self.id.to_owned(),
+            name: self.name.to_owned(),
+            arguments: self.arguments.into_owned(),
+        }
+    }
+}
+
+impl Slot {
+    /// Whether a fragment goes on with this call.
+    fn continues_with(&self, fragment: &Fragment<'_>) -> bool {
+        if !fragment.id.is_empty() {
+            return self.id.is_empty() || self.id == fragment.id;
+        }
+        let starts_over = !fragment.name.is_empty() && !fragment.arguments.trim().is_empty();
+        !(starts_over && !self.name.is_empty() && is_object(&self.arguments))
+    }
+
+    fn take(&mut self, fragment: &Fragment<'_>) {
+        if self.id.is_empty() {
+            fragment.id.clone_into(&mut self.id);
+        }
+        if self.name.is_empty() {
+            fragment.name.clone_into(&mut self.name);
+        }
+        if fragment.replaces {
+            self.arguments.clear();
+        }
+        self.arguments.push_str(&fragment.arguments);
+    }
+
+    /// Placeholders of servers that fill in every optional member.
+    fn is_placeholder(&self) -> bool {
+        self.name.is_empty() && self.arguments.trim().is_empty()
+    }
+}
+
+impl Calls {
+    /// Takes an entry of a whole message: each is a call of its own.
+    pub(super) fn add_whole(&mut self, entry: &Value) {
+        self.slots.push(Fragment::read(entry).into_slot());
+    }
+
+    /// Takes an entry of a delta and gives back the piece of arguments it brings.
+    pub(super) fn add_fragment(&mut self, entry: &Value) -> String {
+        self.merge(Fragment::read(entry))
+    }
+
+    /// Takes a `function_call`, the older spelling of the only call of a reply.
+    pub(super) fn add_function_call(&mut self, function: &Value) -> String {
+        self.merge(Fragment::read_function(function))
+    }
+
+    fn merge(&mut self, fragment: Fragment<'_>) -> String {
+        let piece = storable(&fragment.arguments);
+        match self.slot_for(&fragment) {
+            Some(slot) => slot.take(&fragment),
+            None => self.slots.push(fragment.into_slot()),
+        }
+        piece
+    }
+
+    /// The call a fragment belongs to: the one with its index, else the one with its id, else the
+    /// one that began last. A new id in a known index is a new call.
+    fn slot_for(&mut self, fragment: &Fragment<'_>) -> Option<&mut Slot> {
+        let by_id = fragment.index.is_none() && !fragment.id.is_empty();
+        let slot = self.slots.iter_mut().rev().find(|slot| {
+            let index_fits = fragment.index.is_none() || slot.index == fragment.index;
+            index_fits && (!by_id || slot.id == fragment.id)
+        })?;
+        slot.continues_with(fragment).then_some(slot)
+    }
+
+    /// Whether there is no call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.iter().all(Slot::is_placeholder)
+    }
+
+    /// The calls with provisional ids by position. An id that repeats an earlier one is left out.
+    pub(super) fn parts(&self) -> Vec<ToolCallPart> {
+        let mut ids = BTreeSet::new();
+        let real = self.slots.iter().filter(|slot| !slot.is_placeholder());
+        real.enumerate()
+            .map(|(position, slot)| ToolCallPart {
+                tool_call_id: CallId(format!("call_{}", position + 1)),
+                provider_call_id: (!slot.id.is_empty() && ids.insert(slot.id.as_str()))
+                    .then(|| storable(&slot.id)),
+                name: storable(&slot.name),
+                arguments: object_text(&slot.arguments),
+            })
+            .collect()
+    }
+}
+
+/// Arguments as they came, where nothing and `null` mean none.
+fn object_text(arguments: &str) -> String {
+    match arguments.trim() {
+        "" | "null" => "{}".to_owned(),
+        _ => storable(arguments),
+    }
+}
+
+fn is_object(arguments: &str) -> bool {
+    serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
+}

@@ -1,0 +1,256 @@
+//! A reply, put together from a whole body or from the chunks of a stream.
+
+use serde_json::Value;
+
+use super::calls::Calls;
+use super::{errors, usage};
+use crate::domain::event::DeltaKind;
+use crate::domain::message::{
+    RedactedThinkingPart, RefusalPart, Reply, ReplyPart, ReplyState, TextPart, ThinkingPart,
+    UnknownPart,
+};
+use crate::domain::model::{FinishReason, Provider, Usage};
+use crate::wire::json::{self, items, present, storable, text};
+use crate::wire::mask::excerpt;
+use crate::wire::{DeltaPiece, WireError};
+
+/// Reads a whole reply: a body of status 200. White space before it is what some servers send to
+/// keep the connection alive.
+pub fn decode(provider: Provider, body: &[u8]) -> Result<Reply, WireError> {
+    let value = json::parse(body).map_err(|error| {
+        let shown = excerpt(&String::from_utf8_lossy(body));
+        WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
+    })?;
+    let mut assembly = Assembly::new(provider);
+    assembly.add_body(&value)?;
+    assembly.whole()
+}
+
+/// What has come of a reply so far.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    provider: Provider,
+    model: Option<String>,
+    response_id: Option<String>,
+    thinking: String,
+    signature: Option<String>,
+    redacted: Vec<String>,
+    said: String,
+    refusal: String,
+    calls: Calls,
+    unknown: Vec<Value>,
+    finish: Option<String>,
+    usage: Option<Usage>,
+    has_choices: bool,
+    pieces: Vec<DeltaPiece>,
+}
+
+impl Assembly {
+    pub(super) fn new(provider: Provider) -> Self {
+        Self {
+            provider,
+            model: None,
+            response_id: None,
+            thinking: String::new(),
+            signature: None,
+            redacted: Vec::new(),
+            said: String::new(),
+            refusal: String::new(),
+            calls: Calls::default(),
+            unknown: Vec::new(),
+            finish: None,
+            usage: None,
+            has_choices: false,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Whether the model said why it stopped.
+    pub(super) const fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// What was added since the last time this was asked.
+    pub(super) fn take_pieces(&mut self) -> Vec<DeltaPiece> {
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// Takes a whole body.
+    fn add_body(&mut self, body: &Value) -> Result<(), WireError> {
+        let choice = self.open(body)?;
+        let Some(message) = choice.and_then(|choice| present(choice, "message")) else {
+            return Ok(());
+        };
+        self.add_message(message);
+        for call in items(message, "tool_calls") {
+            self.calls.add_whole(call);
+        }
+        Ok(())
+    }
+
+    /// Takes a chunk of a stream.
+    pub(super) fn add_chunk(&mut self, chunk: &Value) -> Result<(), WireError> {
+        let choice = self.open(chunk)?;
+        let Some(delta) = choice.and_then(|choice| present(choice, "delta")) else {
+            return Ok(());
+        };
+        self.add_message(delta);
+        for call in items(delta, "tool_calls") {
+            let piece = self.calls.add_fragment(call);
+            self.emit(DeltaKind::ToolCall, piece);
+        }
+        Ok(())
+    }
+
+    /// Takes what bodies and chunks have in common and gives back the first choice.
+    fn open<'a>(&mut self, chunk: &'a Value) -> Result<Option<&'a Value>, WireError> {
+        let choices = items(chunk, "choices");
+        let choice = choices.first();
+        // An error may come with the counts of what it cost.
+        self.usage = usage::of_chunk(chunk, choice).or(self.usage);
+        if let Some(error) = errors::in_band(chunk).or_else(|| errors::in_band(choice?)) {
+            return Err(error);
+        }
+        if !chunk.is_object() {
+            return Err(WireError::protocol("a JSON object was expected"));
+        }
+        self.model = self.model.take().or_else(|| text(chunk, "model").map(storable));
+        self.response_id = self.response_id.take().or_else(|| text(chunk, "id").map(storable));
+        self.has_choices |= !choices.is_empty();
+        if let Some(reason) = choice.and_then(|choice| text(choice, "finish_reason")) {
+            self.finish = Some(reason.to_owned());
+        }
+        Ok(choice)
+    }
+
+    fn add_message(&mut self, message: &Value) {
+        self.add_reasoning(message);
+        let content = message.get("content").unwrap_or(&Value::Null);
+        self.say(content.as_str().unwrap_or_default());
+        for part in content.as_array().into_iter().flatten() {
+            self.add_content_part(part);
+        }
+        self.refusal.push_str(text(message, "refusal").unwrap_or_default());
+        if let Some(function) = present(message, "function_call") {
+            let piece = self.calls.add_function_call(function);
+            self.emit(DeltaKind::ToolCall, piece);
+        }
+    }
+
+    /// Vendors put the same thinking under several names: the first that has any is read.
+    fn add_reasoning(&mut self, message: &Value) {
+        let plain = text(message, "reasoning_content").or_else(|| text(message, "reasoning"));
+        self.think(plain.unwrap_or_default());
+        for detail in items(message, "reasoning_details") {
+            if plain.is_none() {
+                let told = text(detail, "text").or_else(|| text(detail, "summary"));
+                self.think(told.unwrap_or_default());
+            }
+            if let Some(signature) = text(detail, "signature") {
+                self.signature = Some(storable(signature));
+            }
+            self.redacted.extend(text(detail, "data").map(storable));
+        }
+    }
+
+    fn add_content_part(&mut self, part: &Value) {
+        match text(part, "type").unwrap_or_default() {
+            "text" | "output_text" => self.say(text(part, "text").unwrap_or_default()),
+            "refusal" => self.refusal.push_str(text(part, "refusal").unwrap_or_default()),
+            "thinking" => {
+                self.think(text(part, "thinking").unwrap_or_default());
+                for piece in items(part, "thinking") {
+                    self.think(text(piece, "text").unwrap_or_default());
+                }
+            }
+            _ => self.unknown.push(part.clone()),
+        }
+    }
+
+    fn say(&mut self, piece: &str) {
+        let piece = storable(piece);
+        self.said.push_str(&piece);
+        self.emit(DeltaKind::Text, piece);
+    }
+
+    fn think(&mut self, piece: &str) {
+        let piece = storable(piece);
+        self.thinking.push_str(&piece);
+        self.emit(DeltaKind::Thinking, piece);
+    }
+
+    fn emit(&mut self, kind: DeltaKind, text: String) {
+        if !text.is_empty() {
+            self.pieces.push(DeltaPiece { kind, text });
+        }
+    }
+
+    /// The reply, now that everything has come.
+    pub(super) fn whole(&self) -> Result<Reply, WireError> {
+        if self.has_choices {
+            Ok(self.reply(ReplyState::Complete))
+        } else {
+            Err(WireError::protocol("the answer has no choices"))
+        }
+    }
+
+    /// The reply as far as it has come.
+    pub(super) fn reply(&self, state: ReplyState) -> Reply {
+        Reply {
+            provider: Some(self.provider),
+            model: self.model.clone(),
+            response_id: self.response_id.clone(),
+            finish_reason: self.finish_reason(),
+            usage: self.usage,
+            state,
+            parts: self.parts(),
+        }
+    }
+
+    /// A call decides, whatever the reason says; so does a refusal.
+    fn finish_reason(&self) -> Option<FinishReason> {
+        if !self.refusal.is_empty() {
+            return Some(FinishReason::ContentFilter);
+        }
+        let reason = self.finish.as_deref().map(reason);
+        match reason {
+            None | Some(FinishReason::Stop | FinishReason::Other) if !self.calls.is_empty() => {
+                Some(FinishReason::ToolCalls)
+            }
+            told => told,
+        }
+    }
+
+    fn parts(&self) -> Vec<ReplyPart> {
+        let issuer = Some(self.provider);
+        let redacted = self.redacted.iter().map(|data| {
+            ReplyPart::RedactedThinking(RedactedThinkingPart { data: data.clone(), issuer })
+        });
+        let thinking = (!self.thinking.is_empty() || self.signature.is_some()).then(|| {
+            let signature = self.signature.clone();
+            let text = self.thinking.clone();
+            ReplyPart::Thinking(ThinkingPart { text, signature, id: None, issuer })
+        });
+        let said =
+            (!self.said.is_empty()).then(|| ReplyPart::Text(TextPart { text: self.said.clone() }));
+        let refusal = (!self.refusal.is_empty())
+            .then(|| ReplyPart::Refusal(RefusalPart { text: storable(&self.refusal) }));
+        let unknown = self
+            .unknown
+            .iter()
+            .map(|raw| ReplyPart::Unknown(UnknownPart { issuer, raw: raw.clone() }));
+        let calls = self.calls.parts().into_iter().map(ReplyPart::ToolCall);
+        redacted.chain(thinking).chain(said).chain(refusal).chain(unknown).chain(calls).collect()
+    }
+}
+
+fn reason(raw: &str) -> FinishReason {
+    match raw {
+        "stop" => FinishReason::Stop,
+        "length" | "model_length" => FinishReason::Length,
+        "tool_calls" | "function_call" => FinishReason::ToolCalls,
+        "content_filter" => FinishReason::ContentFilter,
+        "error" | "insufficient_system_resource" => FinishReason::Error,
+        _ => FinishReason::Other,
+    }
+}

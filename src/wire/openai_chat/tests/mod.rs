@@ -1,0 +1,6 @@
+//! Tests of the codec on made-up exchanges; recorded ones are read in `provider`, which may open
+//! files.
+
+mod errors;
+mod replies;
+mod requests;
