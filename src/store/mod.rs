@@ -1,5 +1,6 @@
 //! Postgres: the only layer with SQL.
 
+pub mod embedded;
 mod error;
 
 pub use error::{Conflict, StoreError};
