@@ -1,1 +1,119 @@
-//! Placeholder, replaced when the layer lands.
+//! Typed settings, read once at start; every mistake is reported in one go.
+
+mod auth;
+mod database;
+mod egress;
+mod engine;
+mod error;
+mod http;
+mod providers;
+mod reader;
+mod setting;
+mod source;
+mod telemetry;
+#[cfg(test)]
+mod tests;
+
+pub use auth::Auth;
+pub use database::Database;
+pub use egress::{Egress, HostPort};
+pub use engine::Engine;
+pub use error::ConfigError;
+pub use http::Http;
+pub use providers::Providers;
+pub use setting::{Setting, settings_help, settings_markdown};
+pub use source::Source;
+pub use telemetry::{LogFormat, Telemetry};
+
+use reader::Reader;
+
+/// Every setting there is, in the order in which they are documented.
+pub const SETTINGS: &[Setting] = &[
+    database::URL,
+    database::DATA_DIR,
+    database::PG_BIN,
+    database::CONNECTIONS,
+    http::LISTEN,
+    http::PUBLIC_URL,
+    http::BODY_LIMIT,
+    http::MEMORY_LIMIT,
+    http::BODY_READ,
+    auth::API_KEY,
+    auth::KEY_PEPPER,
+    engine::CONCURRENCY,
+    engine::POLL,
+    engine::LEASE,
+    engine::HEARTBEAT,
+    engine::SWEEP,
+    engine::DRAIN,
+    providers::OPENAI_API_KEY,
+    providers::OPENAI_ORIGINS,
+    egress::ALLOW,
+    egress::ALLOW_HTTP,
+    telemetry::LOG,
+    telemetry::LOG_FORMAT,
+];
+
+/// The settings of one process, each within its bounds.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the server listens and how much a request may carry.
+    pub http: Http,
+    /// Where the data is.
+    pub database: Database,
+    /// How runs are worked on.
+    pub engine: Engine,
+    /// Where tools may connect.
+    pub egress: Egress,
+    /// Keys and origins of model providers.
+    pub providers: Providers,
+    /// The operator's own credentials.
+    pub auth: Auth,
+    /// What is logged and how.
+    pub telemetry: Telemetry,
+}
+
+impl Config {
+    /// Reads all sections.
+    ///
+    /// # Errors
+    /// Every mistake found, so that an operator corrects them in one round.
+    pub fn read(source: &Source) -> Result<Self, Vec<ConfigError>> {
+        let mut reader = Reader::new(source);
+        reader.refuse_unknown(SETTINGS);
+        let sections = (
+            Http::read(&mut reader),
+            Database::read(&mut reader),
+            Engine::read(&mut reader),
+            Egress::read(&mut reader),
+            Providers::read(&mut reader),
+            Auth::read(&mut reader),
+            Telemetry::read(&mut reader),
+        );
+        reader.finish(Self::assemble(sections))
+    }
+
+    fn assemble(sections: Sections) -> Option<Self> {
+        let (http, database, engine, egress, providers, auth, telemetry) = sections;
+        Some(Self {
+            http: http?,
+            database: database?,
+            engine: engine?,
+            egress: egress?,
+            providers: providers?,
+            auth,
+            telemetry: telemetry?,
+        })
+    }
+}
+
+/// What was read of each section; a section with a mistake is absent.
+type Sections = (
+    Option<Http>,
+    Option<Database>,
+    Option<Engine>,
+    Option<Egress>,
+    Option<Providers>,
+    Auth,
+    Option<Telemetry>,
+);

@@ -17,6 +17,7 @@ pub mod steer;
 pub mod steps;
 pub mod threads;
 
+pub mod embedded;
 mod error;
 mod pool;
 mod rows;

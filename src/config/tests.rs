@@ -1,0 +1,218 @@
+//! The rules that settings follow.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+
+use super::*;
+
+const HOME: (&str, &str) = ("HOME", "/home/ada");
+
+fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    let source = Source::of(pairs.iter().copied().chain([HOME]));
+    Config::read(&source).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+fn errors(pairs: &[(&str, &str)]) -> Vec<String> {
+    read(pairs).unwrap_err()
+}
+
+#[test]
+fn nothing_need_be_set() {
+    let config = read(&[]).unwrap();
+    assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
+    assert!(config.http.listen_is_loopback());
+    assert!(config.database.url.is_none());
+    assert_eq!(config.engine.concurrency, 64);
+    assert_eq!(config.engine.lease, Duration::from_secs(30));
+    assert_eq!(config.engine.drain, Duration::from_secs(25));
+    assert!(config.egress.allow.is_empty());
+    assert_eq!(config.providers.openai_origins, ["https://api.openai.com"]);
+    assert_eq!(config.telemetry.format, LogFormat::Text);
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let found = errors(&[
+        ("AGENTLING_LISTEN", "here"),
+        ("AGENTLING_CONCURENCY", "8"),
+        ("AGENTLING_DB_CONNECTIONS", "3"),
+        ("AGENTLING_EGRESS_ALLOW", "localhost"),
+        ("AGENTLING_LOG_FORMAT", "xml"),
+        ("AGENTLING_API_KEY", "short"),
+        ("DATABASE_URL", "mysql://x"),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "AGENTLING_CONCURENCY is not a setting; `agentling --help` lists them all",
+            "AGENTLING_LISTEN must be an IP address and a port, not \"here\"",
+            "DATABASE_URL must start with postgres:// or postgresql://",
+            "AGENTLING_DB_CONNECTIONS must be a number from 4 to 500, not \"3\"",
+            "AGENTLING_EGRESS_ALLOW must list host:port pairs, and \"localhost\" is not one",
+            "AGENTLING_API_KEY must be at least 16 visible ASCII characters without spaces",
+            "AGENTLING_LOG_FORMAT must be text or json, not \"xml\"",
+        ]
+    );
+}
+
+#[test]
+fn a_refused_secret_is_not_repeated() {
+    let secrets: Vec<_> = SETTINGS.iter().filter(|setting| setting.secret).collect();
+    for setting in secrets {
+        let found = errors(&[(setting.name, "ca nary")]);
+        assert!(found.iter().all(|text| !text.contains("nary")), "{found:?}");
+    }
+}
+
+#[test]
+fn a_secret_does_not_show_in_debug_output() {
+    let config = read(&[
+        ("AGENTLING_API_KEY", "canary-canary-canary"),
+        ("AGENTLING_KEY_PEPPER", "canary-canary-canary"),
+        ("OPENAI_API_KEY", "canary"),
+        ("DATABASE_URL", "postgres://u:canary@h/d"),
+    ])
+    .unwrap();
+    assert!(!format!("{config:?}").contains("canary"));
+    assert_eq!(config.auth.api_key.unwrap().expose_secret(), "canary-canary-canary");
+    let source = Source::of([("AGENTLING_API_KEY", "canary-canary-canary")]);
+    assert!(!format!("{source:?}").contains("canary"));
+}
+
+#[test]
+fn an_empty_value_counts_as_absent() {
+    let config = read(&[("DATABASE_URL", ""), ("AGENTLING_LISTEN", "")]).unwrap();
+    assert!(config.database.url.is_none());
+    assert_eq!(config.http.listen.port(), 8080);
+}
+
+#[test]
+fn a_variable_of_the_test_suite_is_not_a_typo() {
+    assert!(read(&[("AGENTLING_SHARED", "/somewhere")]).is_ok());
+}
+
+#[test]
+fn only_loopback_addresses_count_as_loopback() {
+    let is_loopback =
+        |listen| read(&[("AGENTLING_LISTEN", listen)]).unwrap().http.listen_is_loopback();
+    for listen in
+        ["127.0.0.1:0", "127.9.9.9:80", "[::1]:80", "localhost:80", "[::ffff:127.0.0.1]:1"]
+    {
+        assert!(is_loopback(listen), "{listen}");
+    }
+    for listen in ["0.0.0.0:80", "[::]:80", "192.168.0.1:80"] {
+        assert!(!is_loopback(listen), "{listen}");
+    }
+}
+
+#[test]
+fn one_heartbeat_may_be_lost_without_losing_the_lease() {
+    let found = errors(&[("AGENTLING_LEASE_MS", "1000"), ("AGENTLING_HEARTBEAT_MS", "501")]);
+    assert_eq!(found, ["AGENTLING_HEARTBEAT_MS must be at most half of AGENTLING_LEASE_MS"]);
+    assert!(read(&[("AGENTLING_LEASE_MS", "1000"), ("AGENTLING_HEARTBEAT_MS", "500")]).is_ok());
+}
+
+#[test]
+fn bounds_hold_at_both_ends() {
+    for (value, is_fine) in
+        [("1", true), ("10000", true), ("0", false), ("10001", false), ("-1", false)]
+    {
+        assert_eq!(read(&[("AGENTLING_CONCURRENCY", value)]).is_ok(), is_fine, "{value}");
+    }
+}
+
+#[test]
+fn the_allow_list_takes_names_and_addresses() {
+    let config = read(&[("AGENTLING_EGRESS_ALLOW", "Tools.internal:80, [::1]:9,127.0.0.1:65535,")]);
+    let shown: Vec<_> =
+        config.unwrap().egress.allow.into_iter().map(|pair| (pair.host, pair.port)).collect();
+    let expected = [("tools.internal", 80), ("::1", 9), ("127.0.0.1", 65535)];
+    assert_eq!(shown, expected.map(|(host, port)| (host.to_owned(), port)));
+    for wrong in ["::1:80", "a b:1", ":80", "host:", "host:0", "host:65536", "http://x:1", "*:80"] {
+        assert_eq!(errors(&[("AGENTLING_EGRESS_ALLOW", wrong)]).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn a_key_goes_to_listed_origins_only() {
+    let origins = "https://api.openai.com,http://127.0.0.1:9999/";
+    let config = read(&[("AGENTLING_OPENAI_ORIGINS", origins)]).unwrap();
+    let may = |url: &str| config.providers.may_send_openai_key(&url.parse().unwrap());
+    assert!(may("https://api.openai.com/v1/chat/completions"));
+    assert!(may("https://api.openai.com:443/v1"));
+    assert!(may("http://127.0.0.1:9999/v1"));
+    for url in
+        ["http://api.openai.com/", "https://api.openai.com.evil.example/", "http://127.0.0.1:9998/"]
+    {
+        assert!(!may(url), "{url}");
+    }
+    for wrong in ["https://host/path", "https://host/?q", "host", "ftp://host"] {
+        assert_eq!(errors(&[("AGENTLING_OPENAI_ORIGINS", wrong)]).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn the_data_directory_follows_the_user() {
+    let dir = |source: Source| Config::read(&source).unwrap().database.data_dir;
+    let expected = if cfg!(target_os = "macos") {
+        "/home/ada/Library/Application Support/agentling"
+    } else {
+        "/home/ada/.local/share/agentling"
+    };
+    assert_eq!(dir(Source::of([HOME])), Path::new(expected));
+    assert_eq!(dir(Source::of([HOME, ("XDG_DATA_HOME", "/d")])), Path::new("/d/agentling"));
+    assert_eq!(dir(Source::of([HOME]).as_root()), Path::new("/var/lib/agentling"));
+    assert_eq!(dir(Source::of([("AGENTLING_DATA_DIR", "/x")]).as_root()), Path::new("/x"));
+}
+
+#[test]
+fn a_homeless_user_must_say_where_the_data_goes() {
+    let nothing = Source::of([("PATH", "/bin")]);
+    let found = Config::read(&nothing).unwrap_err();
+    assert_eq!(
+        found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["AGENTLING_DATA_DIR must be set, since neither XDG_DATA_HOME nor HOME is"]
+    );
+    assert!(Config::read(&Source::of([("DATABASE_URL", "postgres://h/d")])).is_ok());
+}
+
+#[test]
+fn a_value_that_is_not_text_is_refused() {
+    let bytes = OsString::from_vec(vec![0xff]);
+    let source = Source::of([("AGENTLING_LOG", bytes), ("HOME", "/h".into())]);
+    assert_eq!(
+        Config::read(&source).unwrap_err(),
+        [ConfigError::NotText { name: "AGENTLING_LOG" }]
+    );
+}
+
+#[test]
+fn a_relative_path_is_refused() {
+    let found = errors(&[("AGENTLING_DATA_DIR", "data"), ("AGENTLING_PG_BIN", "bin")]);
+    assert_eq!(
+        found,
+        [
+            "AGENTLING_DATA_DIR must be an absolute path, not data",
+            "AGENTLING_PG_BIN must be an absolute path, not bin",
+        ]
+    );
+}
+
+#[test]
+fn every_setting_is_documented_once() {
+    let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+    let (table, help) = (settings_markdown(), settings_help());
+    for name in &names {
+        assert!(table.contains(&format!("| `{name}` |")), "{name}");
+        assert!(help.contains(&format!("  {name}\n")), "{name}");
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    assert!(table.contains("| `AGENTLING_LISTEN` | `127.0.0.1:8080` |"), "{table}");
+}
