@@ -1,0 +1,306 @@
+//! HTTP tools: one call is one request, and whatever comes of it is an outcome.
+
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Request, Response};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::CallRequest;
+use super::egress::{Clients, EgressDenied, MAX_HEADER_BYTES};
+use super::response::{Output, read};
+use super::shape::escape;
+use super::template::{Misfit, UrlTemplate, percent_encode};
+use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, OutcomeKind, ToolCallError};
+
+/// The most bytes of a body that are taken, after decompression.
+pub(super) const MAX_BODY: usize = 4 * 1024 * 1024;
+/// Characters of a failure's body that are told.
+const MAX_EXCERPT: usize = 1_000;
+/// Further tries to connect before anything was sent.
+const RECONNECTS: u32 = 2;
+const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const FENCE: HeaderName = HeaderName::from_static("agentling-fence");
+
+/// Header names that the server sets itself, or that would change how a message is read.
+const RESERVED: &[&str] = &[
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "authorization",
+    "idempotency-key",
+];
+const RESERVED_PREFIXES: &[&str] = &["proxy-", "agentling-"];
+
+/// An HTTP tool, ready to be called.
+#[derive(Debug)]
+pub(super) struct HttpCall {
+    name: String,
+    method: Method,
+    arguments_in_body: bool,
+    template: UrlTemplate,
+    headers: HeaderMap,
+    pub(super) effect: EffectClass,
+    timeout: Duration,
+    output_path: Option<String>,
+}
+
+impl HttpCall {
+    /// Reads a declaration; what is wrong with it was told when the agent was made.
+    pub(super) fn compile(tool: &HttpTool, agent_timeout_ms: u64) -> Result<Self, String> {
+        let template = UrlTemplate::parse(&tool.url).map_err(|error| error.to_string())?;
+        let headers = header_map(&tool.headers)
+            .map_err(|faults| faults.first().map_or_else(String::new, |(_, text)| text.clone()))?;
+        let (method, arguments_in_body) = match tool.method {
+            HttpMethod::Get => (Method::GET, false),
+            HttpMethod::Delete => (Method::DELETE, false),
+            HttpMethod::Post => (Method::POST, true),
+            HttpMethod::Put => (Method::PUT, true),
+            HttpMethod::Patch => (Method::PATCH, true),
+        };
+        Ok(Self {
+            name: tool.name.clone(),
+            method,
+            arguments_in_body,
+            template,
+            headers,
+            effect: tool.effect,
+            timeout: Duration::from_millis(tool.timeout_ms.unwrap_or(agent_timeout_ms)),
+            output_path: tool.output_path.clone(),
+        })
+    }
+
+    /// Calls the tool; the time bound covers everything from the first look-up to the last byte.
+    pub(super) async fn send(
+        &self,
+        clients: &Clients,
+        call: &CallRequest,
+        arguments: &Map<String, Value>,
+    ) -> Result<Output, ToolCallError> {
+        let exchange = self.exchange(clients, call, arguments);
+        tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
+            let bound = self.timeout.as_secs_f64();
+            let message = format!("tool '{}' exceeded its {bound}s timeout", self.name);
+            Err(failure(OutcomeKind::Timeout, "Timeout", message))
+        })
+    }
+
+    async fn exchange(
+        &self,
+        clients: &Clients,
+        call: &CallRequest,
+        arguments: &Map<String, Value>,
+    ) -> Result<Output, ToolCallError> {
+        let request = self.request(call, arguments)?;
+        let client = clients.admit(request.url()).map_err(denied)?;
+        let response = connect(client, request).await.map_err(|error| self.explain(&error))?;
+        self.take(response).await
+    }
+
+    /// The URL with its arguments, unless one of them cannot take its place.
+    pub(super) fn url(
+        &self,
+        arguments: &Map<String, Value>,
+        extra: &[(&String, &Value)],
+    ) -> Result<Url, ToolCallError> {
+        self.template.fill(arguments, extra).map_err(|misfits| misfit(&misfits))
+    }
+
+    fn request(
+        &self,
+        call: &CallRequest,
+        arguments: &Map<String, Value>,
+    ) -> Result<Request, ToolCallError> {
+        let in_url: Vec<&str> = self.template.arguments().collect();
+        let rest = || arguments.iter().filter(|(name, _)| !in_url.contains(&name.as_str()));
+        let extra: Vec<_> = if self.arguments_in_body { Vec::new() } else { rest().collect() };
+        let url = self.url(arguments, &extra)?;
+        let mut request = Request::new(self.method.clone(), url);
+        request.headers_mut().clone_from(&self.headers);
+        if self.arguments_in_body {
+            let body: Map<_, _> =
+                rest().map(|(name, value)| (name.clone(), value.clone())).collect();
+            *request.body_mut() = Some(Value::Object(body).to_string().into());
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().entry(CONTENT_TYPE).or_insert(json);
+        }
+        // Ids of calls that run here are plain; encoding makes a header value of any other as well.
+        let key = HeaderValue::from_str(&percent_encode(call.call_id.as_str())).map_err(|_| {
+            failure(OutcomeKind::Execution, "InvalidTool", "the call's id is not sendable")
+        })?;
+        request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+        request.headers_mut().insert(FENCE, HeaderValue::from(call.epoch));
+        Ok(request)
+    }
+
+    async fn take(&self, mut response: Response) -> Result<Output, ToolCallError> {
+        let header_bytes: usize =
+            response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if header_bytes > usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX) {
+            return Err(too_large("headers"));
+        }
+        let status = response.status();
+        if !status.is_success() {
+            let (body, _) = gather(&mut response, MAX_EXCERPT * 4).await;
+            return Err(status_failure(status.as_u16(), &body));
+        }
+        let declared_json = response.headers().get(CONTENT_TYPE).is_some_and(is_json);
+        let (body, end) = gather(&mut response, MAX_BODY).await;
+        match end {
+            End::Reached => read(&body, declared_json, self.output_path.as_deref()),
+            End::Beyond => Err(too_large("body")),
+            End::Broken(error) => Err(self.explain(&error)),
+        }
+    }
+
+    /// What an error of the client says about the call: whether anything can have happened.
+    fn explain(&self, error: &reqwest::Error) -> ToolCallError {
+        if let Some(refusal) = refusal_in(error) {
+            return denied(refusal);
+        }
+        if error.is_connect() {
+            let text = "the tool's server could not be reached";
+            return failure(OutcomeKind::Execution, "ConnectError", text);
+        }
+        if error.is_decode() {
+            let text = "the tool's answer could not be decoded";
+            return failure(OutcomeKind::Execution, "InvalidResponse", text);
+        }
+        if self.effect == EffectClass::AtMostOnce {
+            let text = "the call was sent, but the connection was lost before it was answered; it \
+                        may or may not have taken effect and must be verified before it is repeated";
+            return failure(OutcomeKind::InDoubt, "ConnectionLost", text);
+        }
+        let text = "the connection to the tool was lost before it answered";
+        failure(OutcomeKind::Execution, "ConnectionLost", text)
+    }
+}
+
+/// Sends a request, trying again as long as no connection came about: nothing was sent then.
+async fn connect(client: &reqwest::Client, request: Request) -> Result<Response, reqwest::Error> {
+    for _ in 0..RECONNECTS {
+        let Some(copy) = request.try_clone() else { break };
+        match client.execute(copy).await {
+            Err(error) if may_connect_again(&error) => {
+                tokio::time::sleep(RECONNECT_PAUSE).await;
+            }
+            ended => return ended,
+        }
+    }
+    client.execute(request).await
+}
+
+fn may_connect_again(error: &reqwest::Error) -> bool {
+    error.is_connect() && !error.is_timeout() && refusal_in(error).is_none()
+}
+
+/// The refusal of our own resolver, somewhere below the client's error.
+fn refusal_in(error: &reqwest::Error) -> Option<EgressDenied> {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(refusal) = cause.downcast_ref::<EgressDenied>() {
+            return Some(*refusal);
+        }
+        source = cause.source();
+    }
+    None
+}
+
+enum End {
+    Reached,
+    Beyond,
+    Broken(reqwest::Error),
+}
+
+/// Takes a body while it arrives, up to a bound.
+async fn gather(response: &mut Response, bound: usize) -> (Vec<u8>, End) {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(None) => return (body, End::Reached),
+            Err(error) => return (body, End::Broken(error)),
+            Ok(Some(chunk)) => {
+                let room = bound.saturating_sub(body.len());
+                body.extend(chunk.iter().take(room));
+                if chunk.len() > room {
+                    return (body, End::Beyond);
+                }
+            }
+        }
+    }
+}
+
+fn is_json(content_type: &HeaderValue) -> bool {
+    let Ok(text) = content_type.to_str() else { return false };
+    let essence = text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase();
+    matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
+}
+
+fn status_failure(status: u16, body: &[u8]) -> ToolCallError {
+    let excerpt: String = String::from_utf8_lossy(body).chars().take(MAX_EXCERPT).collect();
+    let colon = if excerpt.is_empty() { "" } else { ": " };
+    let message = format!("the tool answered with status {status}{colon}{excerpt}");
+    failure(OutcomeKind::Execution, "HttpStatus", message)
+}
+
+fn too_large(part: &str) -> ToolCallError {
+    let message = format!("the {part} of the tool's answer is larger than allowed");
+    failure(OutcomeKind::Execution, "ResponseTooLarge", message)
+}
+
+fn denied(refusal: EgressDenied) -> ToolCallError {
+    failure(OutcomeKind::Execution, "EgressDenied", refusal.to_string())
+}
+
+fn misfit(misfits: &[Misfit]) -> ToolCallError {
+    let told: Vec<_> = misfits
+        .iter()
+        .map(|misfit| format!("/{} {}", escape(&misfit.argument), misfit.text))
+        .collect();
+    failure(OutcomeKind::InvalidArguments, "InvalidArguments", told.join("; "))
+}
+
+fn failure(kind: OutcomeKind, name: &'static str, message: impl Into<String>) -> ToolCallError {
+    ToolCallError { kind, type_name: name, message: message.into() }
+}
+
+/// The declared headers, or the name of each that cannot be sent with what is wrong with it.
+pub(super) fn header_map(
+    declared: &IndexMap<String, String>,
+) -> Result<HeaderMap, Vec<(String, String)>> {
+    let mut headers = HeaderMap::new();
+    let mut faults = Vec::new();
+    for (name, value) in declared {
+        match header(name, value) {
+            Ok((name, _)) if headers.contains_key(&name) => {
+                faults.push((name.to_string(), "it is declared twice".to_owned()));
+            }
+            Ok((name, value)) => {
+                headers.insert(name, value);
+            }
+            Err(text) => faults.push((name.clone(), text.to_owned())),
+        }
+    }
+    if faults.is_empty() { Ok(headers) } else { Err(faults) }
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+    let name = HeaderName::try_from(name).map_err(|_| "it is not a header name")?;
+    let reserved = RESERVED.contains(&name.as_str())
+        || RESERVED_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
+    if reserved {
+        return Err("it is reserved for the server");
+    }
+    let value = HeaderValue::try_from(value).map_err(|_| "its value cannot be sent")?;
+    Ok((name, value))
+}

@@ -1,0 +1,44 @@
+//! Results as outcomes, which are all that leaves this layer.
+
+use super::response::{Output, storable};
+use crate::domain::id::CallId;
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolFailure, ToolOutcome};
+
+/// The outcome of a call that needs nothing from outside.
+pub(super) fn settled(
+    call_id: CallId,
+    name: &str,
+    result: Result<Output, ToolCallError>,
+) -> ToolOutcome {
+    let outcome = ToolOutcome::not_run(call_id, name, OutcomeKind::Success, None);
+    match result {
+        Ok(Output { output, sanitised }) => {
+            ToolOutcome { is_error: false, output: Some(output), sanitised, ..outcome }
+        }
+        Err(error) => {
+            let (message, sanitised) = storable(&error.message);
+            let error_kind = error.kind;
+            let failure =
+                ToolFailure { r#type: error.type_name.to_owned(), message, redacted: false };
+            ToolOutcome { kind: error_kind, error: Some(failure), sanitised, ..outcome }
+        }
+    }
+}
+
+/// Withholds what a tool said about its failure. The arguments that do not fit, the names of tools
+/// and the time bound stay: they tell nothing that the model does not know.
+pub(super) fn redact(outcome: &mut ToolOutcome) {
+    let ToolOutcome { kind: OutcomeKind::Execution, error: Some(failure), .. } = outcome else {
+        return;
+    };
+    // Debug formatting escapes control characters, which could forge lines of the log.
+    tracing::warn!(
+        tool_call_id = %outcome.tool_call_id,
+        tool = ?outcome.name,
+        error_type = %failure.r#type,
+        message = ?failure.message,
+        "a tool's failure is withheld from the model",
+    );
+    failure.message.clear();
+    failure.redacted = true;
+}

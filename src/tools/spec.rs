@@ -1,0 +1,179 @@
+//! What can be wrong with an agent's tools and schemas, told all at once when the agent is made.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::egress::{EgressDenied, EgressPolicy, EgressRule};
+use super::http::header_map;
+use super::schema::{Schema, Unnamed};
+use super::shape::{escape, flaws};
+use super::template::{TemplateError, UrlTemplate};
+use crate::domain::agent::AgentSpec;
+use crate::domain::tool::{HttpTool, RESERVED_NAMES, ToolSpec};
+
+const MAX_TOOLS: usize = 128;
+const MAX_DESCRIPTION: usize = 4_096;
+const MAX_URL: usize = 2_048;
+const MAX_TIMEOUT_MS: u64 = 3_600_000;
+
+/// What is wrong with a tool or a schema, by the problem it leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SpecProblem {
+    /// A schema does not compile or is not of an object.
+    InvalidToolSchema,
+    /// A schema is too large, too deep or unfolds into too much.
+    SchemaTooComplex,
+    /// A schema refers to something outside of it.
+    RemoteRefForbidden,
+    /// A URL leads where no tool may go.
+    EgressDenied,
+    /// A header cannot be sent or is reserved.
+    InvalidHeaderName,
+    /// Two tools have one name.
+    ToolNameConflict,
+    /// A value is out of its bounds.
+    Invalid,
+}
+
+/// One thing that is wrong with an agent's tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecFinding {
+    /// The problem it leads to.
+    pub code: SpecProblem,
+    /// Where, as an RFC 6901 JSON pointer into the agent.
+    pub pointer: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl SpecFinding {
+    pub(super) fn new(code: SpecProblem, pointer: &str, message: String) -> Self {
+        Self { code, pointer: pointer.to_owned(), message }
+    }
+}
+
+/// Everything that is wrong with the tools and schemas of an agent.
+pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
+    let mut check = Check { egress, findings: Vec::new() };
+    if spec.tools.len() > MAX_TOOLS {
+        check.invalid("/tools", &format!("an agent has at most {MAX_TOOLS} tools"));
+        return check.findings;
+    }
+    let mut names = BTreeSet::new();
+    for (index, tool) in spec.tools.iter().enumerate() {
+        let at = format!("/tools/{index}");
+        if !names.insert(tool.tool_name()) {
+            let text = format!("another tool is named {:?} as well", tool.tool_name());
+            check.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
+        }
+        if let ToolSpec::Http(tool) = tool {
+            check.http(tool, &at);
+        }
+    }
+    if let Some(schema) = &spec.output_schema {
+        check.schema(schema, "/output_schema", Unnamed::AsDeclared);
+    }
+    check.findings
+}
+
+struct Check<'a> {
+    egress: &'a EgressPolicy,
+    findings: Vec<SpecFinding>,
+}
+
+impl Check<'_> {
+    fn add(&mut self, code: SpecProblem, pointer: &str, message: String) {
+        self.findings.push(SpecFinding::new(code, pointer, message));
+    }
+
+    fn invalid(&mut self, pointer: &str, message: &str) {
+        self.add(SpecProblem::Invalid, pointer, message.to_owned());
+    }
+
+    fn http(&mut self, tool: &HttpTool, at: &str) {
+        self.name(&tool.name, &format!("{at}/name"));
+        if tool.description.chars().count() > MAX_DESCRIPTION {
+            let text = format!("a description has at most {MAX_DESCRIPTION} characters");
+            self.invalid(&format!("{at}/description"), &text);
+        }
+        self.schema(&tool.parameters, &format!("{at}/parameters"), Unnamed::Refused);
+        self.url(tool, &format!("{at}/url"));
+        for (name, text) in header_map(&tool.headers).err().unwrap_or_default() {
+            let pointer = format!("{at}/headers/{}", escape(&name));
+            self.add(SpecProblem::InvalidHeaderName, &pointer, text);
+        }
+        if tool.timeout_ms.is_some_and(|bound| !(1..=MAX_TIMEOUT_MS).contains(&bound)) {
+            let text = format!("must be between 1 and {MAX_TIMEOUT_MS}");
+            self.invalid(&format!("{at}/timeout_ms"), &text);
+        }
+        if tool.max_output_chars == Some(0) {
+            self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
+        }
+        if tool.output_path.as_deref().is_some_and(|path| !is_pointer(path)) {
+            self.invalid(&format!("{at}/output_path"), "must be an RFC 6901 JSON pointer");
+        }
+    }
+
+    fn name(&mut self, name: &str, pointer: &str) {
+        let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+        if !plain || !(1..=64).contains(&name.len()) {
+            self.invalid(pointer, "must match ^[A-Za-z0-9_-]{1,64}$");
+        } else if RESERVED_NAMES.contains(&name) {
+            self.invalid(pointer, "is reserved for a tool of the server");
+        }
+    }
+
+    fn url(&mut self, tool: &HttpTool, pointer: &str) {
+        if tool.url.chars().count() > MAX_URL {
+            self.invalid(pointer, &format!("a URL has at most {MAX_URL} characters"));
+            return;
+        }
+        let template = match UrlTemplate::parse(&tool.url) {
+            Ok(template) => template,
+            Err(TemplateError::NotAUrl) => {
+                self.denied(pointer, EgressRule::Url.into());
+                return;
+            }
+            Err(error) => {
+                self.invalid(pointer, &error.to_string());
+                return;
+            }
+        };
+        if let Err(refusal) = self.egress.check(template.origin()) {
+            self.denied(pointer, refusal);
+        }
+        let Some(Value::Object(known)) = tool.parameters.get("properties") else { return };
+        for name in template.arguments().filter(|name| !known.contains_key(*name)) {
+            self.invalid(pointer, &format!("{name:?} is not among the properties of parameters"));
+        }
+    }
+
+    fn denied(&mut self, pointer: &str, refusal: EgressDenied) {
+        self.add(SpecProblem::EgressDenied, pointer, refusal.to_string());
+    }
+
+    /// Providers take parameters of objects only, and an output schema becomes the parameters of
+    /// `final_answer`.
+    fn schema(&mut self, schema: &Value, at: &str, unnamed: Unnamed) {
+        let found = flaws(schema);
+        let sound = found.is_empty();
+        self.findings.extend(
+            found
+                .into_iter()
+                .map(|flaw| SpecFinding { pointer: format!("{at}{}", flaw.pointer), ..flaw }),
+        );
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            let text = "must be a schema with \"type\": \"object\"".to_owned();
+            self.add(SpecProblem::InvalidToolSchema, at, text);
+        } else if sound && let Err(error) = Schema::compile(schema, unnamed) {
+            let pointer = format!("{at}{}", error.instance_path().as_str());
+            self.add(SpecProblem::InvalidToolSchema, &pointer, error.masked().to_string());
+        }
+    }
+}
+
+fn is_pointer(path: &str) -> bool {
+    let escapes = path.split('~').skip(1).all(|tail| tail.starts_with(['0', '1']));
+    (path.is_empty() || path.starts_with('/')) && escapes
+}

@@ -1,0 +1,230 @@
+//! The tools of one run: what the model is told about them, and what its calls mean.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::builtin;
+use super::http::HttpCall;
+use super::outcome;
+use super::response::Output;
+use super::schema::{Problem, Schema, SchemaCache, Unnamed};
+use crate::domain::agent::AgentSpec;
+use crate::domain::message::{Reply, ToolCallPart};
+use crate::domain::step::ErrorDetail;
+use crate::domain::tool::{
+    EffectClass, FINAL_ANSWER, HttpTool, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
+    ToolSpec, Verdict,
+};
+
+/// Characters of a name the model made up that are repeated to it.
+const MAX_NAME: usize = 64;
+
+type Checked = Result<Arc<Schema>, String>;
+
+/// The tools of an agent, compiled once for a run.
+#[derive(Debug)]
+pub struct ToolSet {
+    definitions: Vec<ToolDefinition>,
+    http: BTreeMap<String, Entry>,
+    answer: Checked,
+    has_output_schema: bool,
+    pub(super) redact_errors: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    call: Result<HttpCall, String>,
+    parameters: Checked,
+    parallel_safe: bool,
+}
+
+/// What a call means.
+pub(super) enum Reading<'a> {
+    /// It goes out.
+    Send { call: &'a HttpCall, arguments: Map<String, Value>, parallel_safe: bool },
+    /// It is the answer.
+    Answer(Output),
+    /// It is refused.
+    Refused { error: ToolCallError, unparsable: bool },
+}
+
+impl ToolSet {
+    pub(super) fn compile(spec: &AgentSpec, schemas: &SchemaCache) -> Self {
+        let declared = spec.tools.iter().filter_map(|tool| match tool {
+            ToolSpec::Http(tool) => Some(tool),
+            ToolSpec::Builtin(_) => None,
+        });
+        let answer = builtin::final_answer(spec.output_schema.as_ref());
+        let compiled = schemas.get(&answer.parameters, Unnamed::AsDeclared);
+        let definitions = declared.clone().map(definition).chain([answer]).collect();
+        let http = declared.map(|tool| (tool.name.clone(), entry(tool, spec, schemas))).collect();
+        Self {
+            definitions,
+            http,
+            answer: compiled,
+            has_output_schema: spec.output_schema.is_some(),
+            redact_errors: spec.redact_errors,
+        }
+    }
+
+    /// What the model is told: the declared tools in their order, `final_answer` last.
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        &self.definitions
+    }
+
+    /// What the machine has to know about every call of a reply, in call order.
+    pub fn plan(&self, reply: &Reply) -> Vec<PlannedCall> {
+        reply.tool_calls().map(|call| self.plan_call(call)).collect()
+    }
+
+    /// Whether a text answer fits the output schema; `None` without one.
+    pub fn verdict(&self, text: &str) -> Option<Verdict> {
+        if !self.has_output_schema {
+            return None;
+        }
+        let value: Value = match serde_json::from_str(text) {
+            Ok(value) => value,
+            Err(error) => return Some(Verdict::Fails(vec![not_json(text, &error)])),
+        };
+        let problems = problems(&self.answer, &value);
+        Some(if problems.is_empty() {
+            Verdict::Fits(super::response::storable_json(value).0)
+        } else {
+            Verdict::Fails(problems.into_iter().map(|problem| problem.detail).collect())
+        })
+    }
+
+    fn plan_call(&self, part: &ToolCallPart) -> PlannedCall {
+        let settled =
+            |result| Some(outcome::settled(part.tool_call_id.clone(), &part.name, result));
+        let (effect, parallel_safe, unparsable, settled) = match self
+            .read(&part.name, &part.arguments)
+        {
+            Reading::Send { call, parallel_safe, .. } => (call.effect, parallel_safe, false, None),
+            Reading::Answer(output) => (EffectClass::Pure, true, false, settled(Ok(output))),
+            Reading::Refused { error, unparsable } => {
+                (EffectClass::Pure, true, unparsable, settled(Err(error)))
+            }
+        };
+        PlannedCall {
+            call_id: part.tool_call_id.clone(),
+            name: part.name.clone(),
+            arguments: part.arguments.clone(),
+            effect,
+            parallel_safe,
+            unparsable,
+            settled,
+        }
+    }
+
+    pub(super) fn read(&self, name: &str, arguments: &str) -> Reading<'_> {
+        if name.is_empty() {
+            return unparsable("the call names no tool");
+        }
+        let arguments = match serde_json::from_str(arguments) {
+            Ok(Value::Object(arguments)) => arguments,
+            Ok(_) => return unparsable("the arguments are not a JSON object"),
+            Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
+        };
+        if name == FINAL_ANSWER {
+            return self.read_answer(arguments);
+        }
+        let Some(entry) = self.http.get(name) else {
+            return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
+        };
+        let arguments = match fitting(&entry.parameters, arguments) {
+            Ok(arguments) => arguments,
+            Err(refusal) => return refusal,
+        };
+        match &entry.call {
+            Ok(call) => match call.url(&arguments, &[]) {
+                Ok(_) => Reading::Send { call, arguments, parallel_safe: entry.parallel_safe },
+                Err(error) => Reading::Refused { error, unparsable: false },
+            },
+            Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
+        }
+    }
+
+    fn read_answer(&self, arguments: Map<String, Value>) -> Reading<'_> {
+        match fitting(&self.answer, arguments) {
+            Ok(arguments) => Reading::Answer(builtin::answer(arguments, self.has_output_schema)),
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
+        let names: Vec<_> = self
+            .definitions
+            .iter()
+            .map(|tool| tool.name.as_str())
+            .filter(|name| is_announceable(name))
+            .collect();
+        format!("Unknown tool '{name}'. Available: {}", names.join(", "))
+    }
+}
+
+fn is_announceable(name: &str) -> bool {
+    name.chars().count() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c == '`')
+}
+
+fn definition(tool: &HttpTool) -> ToolDefinition {
+    ToolDefinition {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+    }
+}
+
+fn entry(tool: &HttpTool, spec: &AgentSpec, schemas: &SchemaCache) -> Entry {
+    Entry {
+        call: HttpCall::compile(tool, spec.tool_timeout_ms),
+        parameters: schemas.get(&tool.parameters, Unnamed::Refused),
+        parallel_safe: tool.parallel_safe,
+    }
+}
+
+/// The arguments if they fit, or the refusal that names every problem.
+fn fitting<'a>(
+    parameters: &Checked,
+    arguments: Map<String, Value>,
+) -> Result<Map<String, Value>, Reading<'a>> {
+    let arguments = Value::Object(arguments);
+    let problems = problems(parameters, &arguments);
+    match arguments {
+        Value::Object(arguments) if problems.is_empty() => Ok(arguments),
+        _ => {
+            let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            let kind = OutcomeKind::InvalidArguments;
+            Err(refused(kind, "InvalidArguments", told.join("; ")))
+        }
+    }
+}
+
+/// What is wrong with a value; a schema that cannot be compiled accepts nothing.
+fn problems(schema: &Checked, value: &Value) -> Vec<Problem> {
+    match schema {
+        Ok(schema) => schema.problems(value),
+        Err(text) => vec![Problem::whole("schema", format!("cannot be judged: {text}"))],
+    }
+}
+
+fn not_json(text: &str, error: &serde_json::Error) -> ErrorDetail {
+    let problem = Problem::whole("json_invalid", format!("Invalid JSON: {error}"));
+    problem.with_input(&json!(text)).detail
+}
+
+fn unparsable<'a>(text: &str) -> Reading<'a> {
+    let error = ToolCallError {
+        kind: OutcomeKind::InvalidArguments,
+        type_name: "InvalidArguments",
+        message: text.to_owned(),
+    };
+    Reading::Refused { error, unparsable: true }
+}
+
+fn refused<'a>(kind: OutcomeKind, type_name: &'static str, message: String) -> Reading<'a> {
+    Reading::Refused { error: ToolCallError { kind, type_name, message }, unparsable: false }
+}
