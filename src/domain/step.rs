@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::id::{RunId, StepId, ThreadId};
+use super::id::{CallId, RunId, StepId, ThreadId};
 use super::message::Reply;
 use super::run::StopReason;
 use super::tool::ToolOutcome;
@@ -122,6 +122,9 @@ pub struct V1Extras {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub duration: Option<Value>,
+    /// Calls whose result was an error that named no `error_kind`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untyped_errors: Vec<CallId>,
 }
 
 labels! {

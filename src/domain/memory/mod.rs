@@ -1,4 +1,20 @@
 //! Memory documents: a history in portable form, and what can be wrong with one.
+//!
+//! [`load`] reads versions 1 and 2, strictly and with every finding at its JSON pointer;
+//! [`export_v2`] and [`export_v1`] write them. Loading never invents an id, a name or a timestamp.
+
+mod checks;
+mod entries;
+mod load;
+mod loss;
+mod read;
+mod v1;
+mod v1_export;
+mod v2;
+mod v2_parts;
+
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,8 +23,20 @@ use super::agent::Metadata;
 use super::step::StepContent;
 use super::thread::FramingPolicy;
 
-/// The most findings a [`MemoryLoadError`] lists.
+pub use load::load;
+pub use loss::LossReport;
+pub use v1_export::export_v1;
+pub use v2::export_v2;
+
+/// The most findings a [`MemoryLoadError`] or a [`LossReport`] lists.
 pub const MAX_FINDINGS: usize = 20;
+
+/// The most steps a document may hold.
+pub const MAX_STEPS: usize = 100_000;
+
+/// The deepest nesting of a document. It stays below the depth at which `serde_json` refuses to
+/// read, so that whatever loads can also be read back from where it is stored.
+pub const MAX_DEPTH: usize = 120;
 
 /// A history in portable form, as the rest of the service sees it whatever version it came in.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,12 +55,14 @@ pub struct Memory {
 pub struct MemoryLoadError {
     /// What is wrong, at most [`MAX_FINDINGS`] entries.
     pub findings: Vec<Finding>,
+    /// Whether the only thing wrong is a `version` that this server does not know.
+    pub unsupported_version: bool,
 }
 
 /// One thing that is wrong in a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Finding {
-    /// Where, as an RFC 6901 JSON pointer.
+    /// Where, as an RFC 6901 JSON pointer. A missing member is pointed at where it should be.
     pub pointer: String,
     /// A stable code, for example `missing_field`.
     pub code: String,
