@@ -1,1 +1,228 @@
-//! Placeholder, replaced when the part lands.
+//! The umbrella over the layers' errors.
+//!
+//! It has two voices: `Display` is for callers and never repeats what a database, a provider or a
+//! tool wrote; the chain of sources is for the operator's log. Which status an error becomes is
+//! decided in one place, `http::problem`.
+
+use crate::domain::caller::Scope;
+use crate::domain::id::RunId;
+use crate::domain::memory::{Finding, MemoryLoadError};
+use crate::domain::model::ModelError;
+use crate::domain::run::{RunFailure, RunStatus};
+use crate::store::{Conflict, StoreError};
+
+/// Everything that can keep a caller from what they asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentlingError {
+    /// The store failed, or refused a write because of what is stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A model failed outside a run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A memory document does not validate.
+    #[error(transparent)]
+    MemoryLoad(#[from] MemoryLoadError),
+    /// A memory document has a format version that this server does not know.
+    #[error("memory format version {found} is not known here; known are {supported}")]
+    MemoryVersion {
+        /// The version, as the document spells it.
+        found: String,
+        /// The versions that can be loaded.
+        supported: &'static str,
+    },
+    /// What was asked for does not exist, or belongs to another tenant.
+    #[error("nothing is found under this id")]
+    NotFound {
+        /// What was looked for; for the log only, callers always read the same sentence.
+        kind: &'static str,
+    },
+    /// What was asked for existed and is gone.
+    #[error("the {kind} is gone")]
+    Gone {
+        /// What it was.
+        kind: &'static str,
+    },
+    /// No credential, or one that does not count.
+    #[error("a valid API key is needed: `Authorization: Bearer ag_…`")]
+    Unauthenticated,
+    /// The key lacks a scope.
+    #[error("the key lacks the scope `{required}`")]
+    Forbidden {
+        /// The scope.
+        required: Scope,
+    },
+    /// The run is over.
+    #[error("the run has ended with status `{status}`")]
+    RunAlreadyTerminal {
+        /// How it ended.
+        status: RunStatus,
+    },
+    /// The run is neither queued nor running.
+    #[error("the run is not active: its status is `{status}`")]
+    RunNotActive {
+        /// Where it stands.
+        status: RunStatus,
+    },
+    /// The run does not wait for a caller.
+    #[error("the run does not wait for anything: its status is `{status}`")]
+    RunNotWaiting {
+        /// Where it stands.
+        status: RunStatus,
+    },
+    /// The thread has an active run.
+    #[error("the thread has an active run")]
+    ThreadBusy {
+        /// Which one, where known.
+        active_run_id: Option<RunId>,
+    },
+    /// Two tools of an agent have one name.
+    #[error("two tools have the name `{name}`")]
+    ToolNameConflict {
+        /// The name.
+        name: String,
+    },
+    /// A request with this idempotency key is still being worked on.
+    #[error("a request with this idempotency key is still being worked on")]
+    IdempotencyInProgress,
+    /// The idempotency key was used with another body.
+    #[error("this idempotency key was used with another request body")]
+    IdempotencyKeyReused,
+    /// The body names a version that is not the current one.
+    #[error("the version in the request is not the current one")]
+    VersionConflict,
+    /// The cursor of a stream lies behind its end.
+    #[error("the last event id lies ahead of the run: its last event is {last}")]
+    StreamCursorAhead {
+        /// The last event there is.
+        last: i64,
+    },
+    /// The id or name is taken.
+    #[error("{0}")]
+    IdConflict(&'static str),
+    /// It cannot be removed while others refer to it.
+    #[error("it is in use")]
+    InUse {
+        /// What refers to it.
+        references: Vec<String>,
+    },
+    /// `If-Match` names a state that is not the current one.
+    #[error("`If-Match` does not name the current state")]
+    PreconditionFailed,
+    /// The server has more work than it can take.
+    #[error("the server is overloaded")]
+    Overloaded,
+    /// The server is shutting down.
+    #[error("the server is shutting down")]
+    Draining,
+    /// The tenant holds too many streams open.
+    #[error("too many streams are open: at most {limit}")]
+    TooManyStreams {
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// The tenant has too many runs waiting.
+    #[error("too many runs are queued: at most {limit}")]
+    TenantQueueFull {
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// A run names an agent that does not exist.
+    #[error("there is no such agent")]
+    UnknownAgent,
+    /// A request is well-formed but says something that cannot be.
+    #[error("the request does not validate: {}", first_message(.0))]
+    Invalid(Vec<Finding>),
+    /// A JSON Schema is not one, or uses what is not supported.
+    #[error("the JSON Schema is not valid: {}", .0.message)]
+    InvalidToolSchema(Finding),
+    /// A JSON Schema is too large or too deep.
+    #[error("the JSON Schema is too complex: {}", .0.message)]
+    SchemaTooComplex(Finding),
+    /// A JSON Schema refers to another document.
+    #[error("the JSON Schema refers to another document; only `#/…` references are allowed")]
+    RemoteRefForbidden(Finding),
+    /// A URL leads to where the server must not go.
+    #[error("the server may not call this URL")]
+    EgressDenied(Finding),
+    /// A header of a tool is not a header, or one that callers cannot set.
+    #[error("the header cannot be set: {}", .0.message)]
+    InvalidHeaderName(Finding),
+    /// The run failed and the caller asked for that to be the answer.
+    #[error("{}", .0.detail)]
+    RunFailed(RunFailure),
+    /// A fault of the server.
+    #[error("something went wrong on the server")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What a caller reads of a list of findings when there is room for one.
+fn first_message(findings: &[Finding]) -> &str {
+    findings.first().map_or("", |finding| finding.message.as_str())
+}
+
+impl AgentlingError {
+    /// A fault of the server that has only words.
+    pub fn internal(what: impl Into<String>) -> Self {
+        Self::Internal(what.into().into())
+    }
+
+    /// A request that does not validate in one place.
+    pub fn invalid(pointer: &str, code: &str, message: &str) -> Self {
+        Self::Invalid(vec![Finding::new(pointer, code, message)])
+    }
+
+    /// Whether the same request may succeed later without the caller changing anything.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Store(error) => is_retryable_store(error),
+            Self::Model(error) => error.retryable,
+            Self::RunFailed(_)
+            | Self::MemoryLoad(_)
+            | Self::MemoryVersion { .. }
+            | Self::NotFound { .. }
+            | Self::Gone { .. }
+            | Self::Unauthenticated
+            | Self::Forbidden { .. }
+            | Self::RunAlreadyTerminal { .. }
+            | Self::RunNotActive { .. }
+            | Self::RunNotWaiting { .. }
+            | Self::ToolNameConflict { .. }
+            | Self::IdempotencyKeyReused
+            | Self::VersionConflict
+            | Self::StreamCursorAhead { .. }
+            | Self::IdConflict(_)
+            | Self::InUse { .. }
+            | Self::PreconditionFailed
+            | Self::UnknownAgent
+            | Self::Invalid(_)
+            | Self::InvalidToolSchema(_)
+            | Self::SchemaTooComplex(_)
+            | Self::RemoteRefForbidden(_)
+            | Self::EgressDenied(_)
+            | Self::InvalidHeaderName(_)
+            | Self::Internal(_) => false,
+            Self::ThreadBusy { .. }
+            | Self::IdempotencyInProgress
+            | Self::Overloaded
+            | Self::Draining
+            | Self::TooManyStreams { .. }
+            | Self::TenantQueueFull { .. } => true,
+        }
+    }
+}
+
+const fn is_retryable_store(error: &StoreError) -> bool {
+    match error {
+        StoreError::Busy(_)
+        | StoreError::Unavailable(_)
+        | StoreError::StorageFull(_)
+        | StoreError::OutcomeUnknown(_)
+        | StoreError::Conflict(Conflict::ThreadBusy { .. }) => true,
+        StoreError::Conflict(Conflict::AgentNameTaken | Conflict::IdTaken)
+        | StoreError::Inconsistent { .. }
+        | StoreError::Migration(_)
+        | StoreError::Embedded(_)
+        | StoreError::Database(_) => false,
+    }
+}

@@ -1,5 +1,8 @@
 //! Closed vocabularies that are stored and shown as fixed labels.
 
+/// The schema extension that lists a vocabulary's labels; request bodies are checked against it.
+pub const KNOWN_VALUES: &str = "x-known-values";
+
 /// Declares an enum whose variants are stored, sent and documented as fixed labels.
 ///
 /// Each enum gets `ALL`, `label()`, `Display`, `FromStr` and serde by label. In the OpenAPI document
@@ -55,6 +58,11 @@ macro_rules! labels {
                     .schema_type(utoipa::openapi::schema::Type::String)
                     .description(Some(concat!("One of:" $(, " `", $label, "`")+, ". More may be added.")))
                     .examples(Self::ALL.first().map(|value| value.label()))
+                    .extensions(Some(
+                        utoipa::openapi::extensions::ExtensionsBuilder::new()
+                            .add($crate::domain::label::KNOWN_VALUES, vec![$($label,)+])
+                            .build(),
+                    ))
                     .into()
             }
         }

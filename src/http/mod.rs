@@ -1,1 +1,6 @@
-//! Placeholder, replaced when the layer lands.
+//! HTTP: endpoints, problems, streams. The only layer that names axum.
+
+pub mod extract;
+pub mod limits;
+pub mod openapi;
+pub mod problem;

@@ -69,3 +69,14 @@ pub struct Finding {
     /// A sentence for people.
     pub message: String,
 }
+
+impl Finding {
+    /// A finding.
+    pub fn new(
+        pointer: impl Into<String>,
+        code: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { pointer: pointer.into(), code: code.into(), message: message.into() }
+    }
+}

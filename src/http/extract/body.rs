@@ -1,0 +1,200 @@
+//! JSON bodies: bounded while they arrive, strictly read, checked against their published schema.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::json as strict;
+use super::pointer::Pointer;
+use super::shape::{Shape, UNKNOWN_FIELD};
+use crate::domain::memory::Finding;
+use crate::http::limits;
+use crate::http::openapi::unions;
+use crate::http::problem::{Problem, ProblemKind};
+
+/// A JSON body of ordinary size.
+#[derive(Debug)]
+pub struct Body<T>(pub T);
+
+/// A JSON body that may be as large as a memory document.
+#[derive(Debug)]
+pub struct LargeBody<T>(pub T);
+
+/// A JSON body that may be left out.
+#[derive(Debug)]
+pub struct OptionalBody<T>(pub Option<T>);
+
+/// What a body may be at most.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    bytes: usize,
+    elements: usize,
+}
+
+const ORDINARY: Bounds = Bounds { bytes: limits::BODY_BYTES, elements: limits::ARRAY_ELEMENTS };
+const LARGE: Bounds =
+    Bounds { bytes: limits::LARGE_BODY_BYTES, elements: limits::LARGE_ARRAY_ELEMENTS };
+
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        check_headers(request.headers())?;
+        let text = read(request, ORDINARY).await?;
+        decode(&text, ORDINARY).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for LargeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        check_headers(request.headers())?;
+        let text = read(request, LARGE).await?;
+        decode(&text, LARGE).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        let text = read(request, ORDINARY).await?;
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        check_headers(&headers)?;
+        decode(&text, ORDINARY).map(Some).map(Self)
+    }
+}
+
+/// Only plain JSON in UTF-8 is taken.
+fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
+    let refuse = |why: &str| Err(Problem::new(ProblemKind::UnsupportedMediaType, why));
+    if headers.contains_key(CONTENT_ENCODING) {
+        return refuse("`Content-Encoding` is not accepted on requests");
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    match (types.next().and_then(|value| value.to_str().ok()), types.next()) {
+        (Some(value), None) if is_plain_json(value) => Ok(()),
+        _ => refuse("`Content-Type` must be `application/json`, in UTF-8"),
+    }
+}
+
+fn is_plain_json(value: &str) -> bool {
+    let mut pieces = value.split(';').map(str::trim);
+    let json = pieces.next().is_some_and(|name| name.eq_ignore_ascii_case("application/json"));
+    let utf8 = pieces.filter_map(|piece| piece.split_once('=')).all(|(name, value)| {
+        !name.trim().eq_ignore_ascii_case("charset")
+            || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+    });
+    json && utf8
+}
+
+/// Reads a body and stops at the first byte too many.
+async fn read(request: Request, bounds: Bounds) -> Result<String, Problem> {
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if announced.and_then(|text| text.parse::<usize>().ok()) > Some(bounds.bytes) {
+        return Err(too_large(bounds));
+    }
+    let bytes = tokio::time::timeout(limits::BODY_TOTAL, collect(request, bounds))
+        .await
+        .unwrap_or_else(|_| Err(timed_out()))?;
+    String::from_utf8(bytes)
+        .map_err(|_| Problem::new(ProblemKind::InvalidUtf8, "the body is not UTF-8"))
+}
+
+async fn collect(request: Request, bounds: Bounds) -> Result<Vec<u8>, Problem> {
+    let mut stream = request.into_body().into_data_stream();
+    let mut bytes = Vec::new();
+    loop {
+        let next = tokio::time::timeout(limits::BODY_IDLE, stream.next());
+        let chunk = match next.await.map_err(|_| timed_out())? {
+            None => return Ok(bytes),
+            Some(Ok(chunk)) => chunk,
+            Some(Err(_)) => {
+                return Err(Problem::new(ProblemKind::MalformedJson, "the body broke off"));
+            }
+        };
+        if bytes.len() + chunk.len() > bounds.bytes {
+            return Err(too_large(bounds));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+}
+
+fn too_large(bounds: Bounds) -> Problem {
+    let detail = format!("the body has more than {} bytes", bounds.bytes);
+    Problem::new(ProblemKind::BodyTooLarge, detail)
+        .member(|view| view.limit = Some(bounds.bytes as u64))
+}
+
+fn timed_out() -> Problem {
+    Problem::new(ProblemKind::RequestTimeout, "the body did not arrive in time")
+}
+
+/// Decodes a text that has passed the strict pass.
+fn decode<T: DeserializeOwned + ToSchema + 'static>(
+    text: &str,
+    bounds: Bounds,
+) -> Result<T, Problem> {
+    strict::check(text, bounds.elements)?;
+    let value: Value = serde_json::from_str(text)
+        .map_err(|_| Problem::new(ProblemKind::MalformedJson, "the body cannot be read"))?;
+    let findings = shape_of::<T>().findings(&value);
+    if !findings.is_empty() {
+        return Err(refused(findings));
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let pointer = Pointer::from(error.path()).to_string();
+        refused(vec![Finding::new(pointer, "invalid_value", message_of(error.inner()))])
+    })
+}
+
+/// An unknown field explains most other findings, so it names the problem.
+fn refused(findings: Vec<Finding>) -> Problem {
+    let unknown = findings.iter().any(|finding| finding.code == UNKNOWN_FIELD);
+    let kind = if unknown { ProblemKind::UnknownField } else { ProblemKind::ValidationFailed };
+    Problem::with_errors(kind, findings)
+}
+
+/// The decoder's words without the position, and without values of the body.
+fn message_of(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" at line ").next().unwrap_or_default();
+    match words.split_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None => words.to_owned(),
+    }
+}
+
+/// The published schema of a type, made once.
+fn shape_of<T: ToSchema + 'static>() -> Arc<Shape> {
+    static SHAPES: LazyLock<Mutex<BTreeMap<TypeId, Arc<Shape>>>> = LazyLock::new(Mutex::default);
+    let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
+    let shape = shapes.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make_shape::<T>()));
+    Arc::clone(shape)
+}
+
+fn make_shape<T: ToSchema>() -> Shape {
+    let mut components = Vec::new();
+    T::schemas(&mut components);
+    components.push((T::name().into_owned(), T::schema()));
+    let schemas: serde_json::Map<String, Value> = components
+        .into_iter()
+        .map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()))
+        .collect();
+    let mut document = json!({ "components": { "schemas": schemas } });
+    unions::untangle(&mut document);
+    Shape { schema: json!({ "$ref": unions::component(&T::name()) }), document }
+}

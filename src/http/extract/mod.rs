@@ -1,0 +1,18 @@
+//! Extractors: what a handler takes, already checked. Every rejection is a problem.
+
+mod body;
+mod checks;
+mod headers;
+mod json;
+mod params;
+mod pointer;
+mod query;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use body::{Body, LargeBody, OptionalBody};
+pub use checks::Checks;
+pub use headers::{IdempotencyKey, IfMatch, LastEventId, Prefer};
+pub use params::PathId;
+pub use query::Query;

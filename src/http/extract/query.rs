@@ -1,0 +1,203 @@
+//! Query parameters: each known, each given once, each readable.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use indexmap::IndexMap;
+use serde::de::value::{MapDeserializer, StringDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use crate::domain::memory::Finding;
+use crate::http::problem::{Problem, ProblemKind};
+
+/// The parameters of a query, as a struct with `deny_unknown_fields` and optional fields.
+///
+/// Parameters named `metadata.{key}` arrive as a map in the field `metadata`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query<T>(pub T);
+
+const GROUP: &str = "metadata";
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        decode(parts.uri.query().unwrap_or_default())
+            .map(Self)
+            .map_err(|errors| Problem::with_errors(ProblemKind::InvalidParameter, errors))
+    }
+}
+
+/// Decodes a query, or says everything that is wrong with it.
+fn decode<T: DeserializeOwned>(query: &str) -> Result<T, Vec<Finding>> {
+    let mut found = Vec::new();
+    let mut params = collect(query, &mut found);
+    loop {
+        let pairs = params.iter().map(|(name, value)| (name.clone(), value.clone()));
+        match T::deserialize(MapDeserializer::new(pairs)) {
+            Ok(decoded) if found.is_empty() => return Ok(decoded),
+            Ok(_) => return Err(found),
+            Err(fault) => {
+                // Without the parameter at fault the next one comes to light.
+                let known = params.shift_remove(&fault.name).is_some();
+                found.push(fault.finding());
+                if !known {
+                    return Err(found);
+                }
+            }
+        }
+    }
+}
+
+/// The parameters by name; repeated ones are noted.
+fn collect(query: &str, found: &mut Vec<Finding>) -> IndexMap<String, Param> {
+    let mut params = IndexMap::new();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let (field, key) = match name.split_once('.') {
+            Some((GROUP, key)) => (GROUP, Some(key)),
+            _ => (name.as_ref(), None),
+        };
+        let param = params.entry(field.to_owned()).or_insert_with(|| Param::new(field));
+        let slot = key.unwrap_or_default().to_owned();
+        if param.values.insert(slot, value.into_owned()).is_some() {
+            found.push(Finding::new(&*name, "repeated", "may be given once"));
+        }
+    }
+    params
+}
+
+/// What was given under one name: one value under the empty key, or a group of named ones.
+#[derive(Debug, Clone)]
+struct Param {
+    name: String,
+    values: IndexMap<String, String>,
+}
+
+impl Param {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), values: IndexMap::new() }
+    }
+
+    fn text(&self) -> &str {
+        self.values.get("").map_or("", String::as_str)
+    }
+
+    fn visit<'de, N: std::str::FromStr, V: Visitor<'de>>(
+        &self,
+        expected: &str,
+        visit: impl FnOnce(N) -> Result<V::Value, Fault>,
+    ) -> Result<V::Value, Fault> {
+        let value = self.text().parse().map_err(|_| Fault::custom(expected));
+        value.and_then(visit).map_err(|fault| fault.at(&self.name))
+    }
+}
+
+/// What is wrong with one parameter.
+#[derive(Debug)]
+struct Fault {
+    name: String,
+    code: &'static str,
+    message: String,
+}
+
+impl Fault {
+    fn at(mut self, name: &str) -> Self {
+        if self.name.is_empty() {
+            name.clone_into(&mut self.name);
+        }
+        self
+    }
+
+    fn finding(self) -> Finding {
+        Finding::new(self.name, self.code, self.message)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl serde::de::Error for Fault {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self { name: String::new(), code: "invalid_value", message: message.to_string() }
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let message = format!("is not a parameter here; known are: {}", expected.join(", "));
+        Self { name: field.to_owned(), code: "unknown_parameter", message }
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self { name: field.to_owned(), code: "missing", message: "is missing".to_owned() }
+    }
+
+    fn invalid_value(_: serde::de::Unexpected<'_>, expected: &dyn serde::de::Expected) -> Self {
+        Self::custom(format_args!("expected {expected}"))
+    }
+}
+
+impl IntoDeserializer<'_, Fault> for Param {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Param {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let text: StringDeserializer<Fault> = self.text().to_owned().into_deserializer();
+        text.deserialize_any(visitor).map_err(|fault| fault.at(&self.name))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit::<_, V>("expected true or false", |value| visitor.visit_bool(value))
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit::<_, V>("expected a whole number", |value| visitor.visit_u32(value))
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit::<_, V>("expected a whole number", |value| visitor.visit_u64(value))
+    }
+
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit::<_, V>("expected a whole number", |value| visitor.visit_i32(value))
+    }
+
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit::<_, V>("expected a whole number", |value| visitor.visit_i64(value))
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let named = self.values.iter().filter(|(key, _)| !key.is_empty());
+        let pairs = named.map(|(key, value)| (key.clone(), value.clone()));
+        visitor
+            .visit_map(MapDeserializer::<_, Fault>::new(pairs))
+            .map_err(|fault| fault.at(&self.name))
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 u8 u16 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct struct enum identifier ignored_any
+    }
+}

@@ -1,0 +1,45 @@
+//! Bounds of requests.
+
+use std::time::Duration;
+
+/// Bytes of an ordinary body.
+pub const BODY_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a memory document.
+pub const LARGE_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Elements of an array in an ordinary body.
+pub const ARRAY_ELEMENTS: usize = 10_000;
+
+/// Elements of an array in a memory document.
+pub const LARGE_ARRAY_ELEMENTS: usize = 50_000;
+
+/// How long a body may pause.
+pub const BODY_IDLE: Duration = Duration::from_secs(15);
+
+/// How long a body may take.
+pub const BODY_TOTAL: Duration = Duration::from_mins(1);
+
+/// Bytes of all headers, names and values together.
+pub const HEADER_BYTES: usize = 32 * 1024;
+
+/// How many headers.
+pub const HEADER_COUNT: usize = 100;
+
+/// Bytes of the request target.
+pub const URI_BYTES: usize = 8 * 1024;
+
+/// Pairs of a caller's labels.
+pub const METADATA_PAIRS: usize = 50;
+
+/// Characters of a label's key.
+pub const METADATA_KEY_CHARS: usize = 64;
+
+/// Characters of a label's value.
+pub const METADATA_VALUE_CHARS: usize = 512;
+
+/// Characters of an idempotency key.
+pub const IDEMPOTENCY_KEY_CHARS: usize = 255;
+
+/// The longest wait that `Prefer: wait` and `?wait=` can ask for, in seconds.
+pub const WAIT_SECS: u64 = 60;

@@ -1,0 +1,3 @@
+//! The OpenAPI document.
+
+pub(crate) mod unions;
