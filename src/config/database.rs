@@ -79,7 +79,10 @@ fn home_dir(reader: &mut Reader<'_>) -> Option<PathBuf> {
     // With a database of the operator's own the directory is not used, so none is asked for.
     let found = found.or_else(|| source.get(URL.name).map(|_| PathBuf::from("/var/lib/agentling")));
     if found.is_none() {
-        reader.refuse(DATA_DIR, "must be set, since neither XDG_DATA_HOME nor HOME is");
+        reader.refuse(
+            DATA_DIR,
+            "or DATABASE_URL must be set, since neither XDG_DATA_HOME nor HOME is",
+        );
     }
     found
 }

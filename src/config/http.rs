@@ -1,6 +1,6 @@
 //! Where the server listens and how much a request may carry.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use url::Url;
@@ -52,6 +52,16 @@ impl Http {
             memory_limit: usize::try_from(memory_limit?).ok()?,
             body_read: body_read?,
         })
+    }
+
+    /// Where a client on this machine connects, which is what `agentling health` does.
+    pub fn local_address(&self) -> SocketAddr {
+        let ip = match self.listen.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.listen.port())
     }
 
     /// Whether only this machine can connect, which is required while no key is configured.

@@ -110,6 +110,16 @@ fn only_loopback_addresses_count_as_loopback() {
 }
 
 #[test]
+fn a_server_on_all_addresses_is_reached_by_loopback() {
+    for (listen, expected) in
+        [("0.0.0.0:80", "127.0.0.1:80"), ("[::]:80", "[::1]:80"), ("127.0.0.2:80", "127.0.0.2:80")]
+    {
+        let http = read(&[("AGENTLING_LISTEN", listen)]).unwrap().http;
+        assert_eq!(http.local_address().to_string(), expected);
+    }
+}
+
+#[test]
 fn one_heartbeat_may_be_lost_without_losing_the_lease() {
     let found = errors(&[("AGENTLING_LEASE_MS", "1000"), ("AGENTLING_HEARTBEAT_MS", "501")]);
     assert_eq!(found, ["AGENTLING_HEARTBEAT_MS must be at most half of AGENTLING_LEASE_MS"]);
@@ -175,7 +185,7 @@ fn a_homeless_user_must_say_where_the_data_goes() {
     let found = Config::read(&nothing).unwrap_err();
     assert_eq!(
         found.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["AGENTLING_DATA_DIR must be set, since neither XDG_DATA_HOME nor HOME is"]
+        ["AGENTLING_DATA_DIR or DATABASE_URL must be set, since neither XDG_DATA_HOME nor HOME is"]
     );
     assert!(Config::read(&Source::of([("DATABASE_URL", "postgres://h/d")])).is_ok());
 }

@@ -7,6 +7,7 @@
 #![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
 
 pub mod agents;
+pub mod embedded;
 pub mod events;
 pub mod idempotency;
 pub mod journal;
@@ -17,7 +18,6 @@ pub mod steer;
 pub mod steps;
 pub mod threads;
 
-pub mod embedded;
 mod error;
 mod pool;
 mod rows;
