@@ -1,0 +1,151 @@
+//! Fitting texts, call ids, names and arguments into what a provider accepts.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::profile::Profile;
+
+/// Keeps the head and the tail of a text that is longer than `limit` characters, and says between
+/// them how many were left out.
+pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
+    let total = text.chars().count();
+    if total <= limit {
+        return Cow::Borrowed(text);
+    }
+    let tail = limit / 2;
+    let omitted = total - limit;
+    let head_end = byte_at(text, limit - tail);
+    let tail_start = byte_at(text, total - tail);
+    let (head, _) = text.split_at_checked(head_end).unwrap_or((text, ""));
+    let (_, tail) = text.split_at_checked(tail_start).unwrap_or(("", text));
+    Cow::Owned(format!("{head}\n... [{omitted} characters omitted] ...\n{tail}"))
+}
+
+/// Where the character with this index begins.
+fn byte_at(text: &str, index: usize) -> usize {
+    text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
+}
+
+/// A text as one printable line of bounded length: a name or a type that someone else wrote.
+///
+/// Control, bidirectional and invisible characters become U+FFFD, so that the line reads as it is.
+pub fn single_line(text: &str) -> String {
+    const MAX_CHARS: usize = 128;
+    let mut line: String = text.chars().take(MAX_CHARS).map(printable).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+fn printable(c: char) -> char {
+    let invisible = matches!(c,
+        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
+    if c.is_control() || invisible { char::REPLACEMENT_CHARACTER } else { c }
+}
+
+/// A tool's name in the form that providers accept in a history: a model can invent any name, and one
+/// that is refused would block the thread for ever.
+pub fn tool_name(name: &str, profile: &Profile) -> String {
+    if name.is_empty() {
+        return "unnamed".to_owned();
+    }
+    let accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().take(profile.max_tool_name).map(|c| if accepted(c) { c } else { '_' }).collect()
+}
+
+/// Arguments in the form that providers accept in a history: the exact text when it is a JSON object,
+/// else an object that holds the text.
+pub fn arguments(text: &str) -> String {
+    if text.trim().is_empty() {
+        return "{}".to_owned();
+    }
+    match serde_json::from_str::<Map<String, Value>>(text) {
+        Ok(_) => text.to_owned(),
+        Err(_) => json!({ "INVALID_JSON": text }).to_string(),
+    }
+}
+
+/// The call ids told to a provider in one conversation.
+///
+/// An id that does not fit or is already taken is replaced by one that depends only on what came
+/// before, so that a longer conversation begins like the shorter one.
+#[derive(Debug)]
+pub struct CallIds {
+    max_chars: usize,
+    told: BTreeSet<String>,
+}
+
+impl CallIds {
+    /// Ids for a conversation with a provider.
+    pub const fn new(profile: &Profile) -> Self {
+        Self { max_chars: profile.max_call_id, told: BTreeSet::new() }
+    }
+
+    /// The provider's name for the next call.
+    pub fn next(&mut self, id: &str) -> String {
+        let fits = !id.is_empty()
+            && id.len() <= self.max_chars
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let mut told = id.to_owned();
+        let mut number = self.told.len();
+        while (!fits && told == id) || self.told.contains(&told) {
+            number = number.saturating_add(1);
+            told = format!("call_{number}");
+        }
+        self.told.insert(told.clone());
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::profile::ROWS;
+
+    #[test]
+    fn truncation_counts_characters_and_keeps_both_ends() {
+        assert_eq!(truncated("äöüß", 4), "äöüß");
+        assert_eq!(truncated("abcdefghij", 5), "abc\n... [5 characters omitted] ...\nij");
+        assert_eq!(truncated("äöüßé", 2), "ä\n... [3 characters omitted] ...\né");
+        assert_eq!(truncated("abc", 1), "a\n... [2 characters omitted] ...\n");
+        assert_eq!(truncated("abc", 0), "\n... [3 characters omitted] ...\n");
+    }
+
+    #[test]
+    fn a_single_line_has_no_break_and_no_hidden_character() {
+        assert_eq!(single_line("a\nb\u{202e}c\u{2028}d"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
+        assert_eq!(single_line(&"x".repeat(200)).chars().count(), 129);
+        assert_eq!(single_line("Ünï cödé"), "Ünï cödé");
+    }
+
+    #[test]
+    fn an_invented_tool_name_is_made_acceptable() {
+        let profile = &ROWS[0];
+        assert_eq!(tool_name("a.b$ c", profile), "a_b__c");
+        assert_eq!(tool_name("", profile), "unnamed");
+        assert_eq!(tool_name(&"é".repeat(100), profile), "_".repeat(64));
+        assert_eq!(tool_name("get_weather-2", profile), "get_weather-2");
+    }
+
+    #[test]
+    fn arguments_stay_as_sent_when_they_are_an_object() {
+        let spelt = "{ \"b\":1.0e2, \"a\":\t[ ] }";
+        assert_eq!(arguments(spelt), spelt);
+        assert_eq!(arguments(" "), "{}");
+        assert_eq!(arguments("[1]"), r#"{"INVALID_JSON":"[1]"}"#);
+        assert_eq!(arguments("{\"a\": \"cut"), r#"{"INVALID_JSON":"{\"a\": \"cut"}"#);
+    }
+
+    #[test]
+    fn call_ids_are_kept_where_they_fit_and_are_new() {
+        let mut ids = CallIds::new(&ROWS[1]);
+        let long = "x".repeat(65);
+        let told: Vec<String> =
+            ["a", "a", "", "call_2", &long, "b c"].iter().map(|id| ids.next(id)).collect();
+        assert_eq!(told, ["a", "call_2", "call_3", "call_4", "call_5", "call_6"]);
+    }
+}

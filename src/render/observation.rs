@@ -1,0 +1,263 @@
+//! Tool outcome → the text that the model reads, with its hint.
+//!
+//! The outcome is stored whole; only this text is cut, and nothing in it is rewritten, because it goes
+//! out on a channel of its own.
+
+use std::collections::BTreeMap;
+
+use super::announce::is_nameable;
+use super::fit::{single_line, truncated};
+use crate::domain::agent::AgentSpec;
+use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome, ToolOutput, ToolSpec};
+
+const INTERRUPTED: &str = "The tool call was interrupted before a result was produced.";
+const DENIED: &str = "The tool call was denied.";
+const IN_DOUBT: &str = "the call was sent, but its result was lost; it may or may not have taken \
+                        effect, and this must be verified before the call is repeated";
+const TRUNCATED: &str = "the reply was cut off before the call was complete; nothing was run";
+const FIX: &str = "Fix the arguments and try again.";
+const RECONSIDER: &str = "Consider a different approach or tool.";
+const NUDGE: &str = " Note: you already made this exact tool call and got the same result. \
+                     Try a different approach.";
+
+/// The longest message of a failure, in characters, where no tighter bound is set.
+const MAX_MESSAGE_CHARS: usize = 8_000;
+
+/// How many characters of a tool's output a model is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// For tools without a bound of their own; `None`: all.
+    pub default: Option<u32>,
+    /// By tool name.
+    pub by_tool: BTreeMap<String, u32>,
+}
+
+impl OutputLimits {
+    /// The bound for a tool.
+    pub fn of(&self, tool: &str) -> Option<usize> {
+        let limit = self.by_tool.get(tool).copied().or(self.default)?;
+        Some(usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+}
+
+impl From<&AgentSpec> for OutputLimits {
+    fn from(agent: &AgentSpec) -> Self {
+        let bound = |tool: &ToolSpec| match tool {
+            ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+            ToolSpec::Builtin(_) => None,
+        };
+        Self {
+            default: agent.max_tool_output_chars,
+            by_tool: agent.tools.iter().filter_map(bound).collect(),
+        }
+    }
+}
+
+/// What an observation depends on beside its outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ObservationContext {
+    /// The bound in characters; `None`: all.
+    pub max_chars: Option<usize>,
+    /// Whether the turn before made exactly the same calls.
+    pub is_repeat: bool,
+}
+
+/// What the model is told about an outcome.
+pub fn observation(outcome: &ToolOutcome, context: ObservationContext) -> String {
+    let text = match outcome.kind {
+        OutcomeKind::Success => return success(outcome, context) + nudge(context),
+        OutcomeKind::Cancelled | OutcomeKind::Interrupted => return INTERRUPTED.to_owned(),
+        OutcomeKind::Denied => return denied(outcome, context),
+        OutcomeKind::InvalidArguments => failure(outcome, context, FIX),
+        OutcomeKind::Execution
+        | OutcomeKind::Timeout
+        | OutcomeKind::UnknownTool
+        | OutcomeKind::InDoubt
+        | OutcomeKind::Truncated => failure(outcome, context, RECONSIDER),
+    };
+    text + nudge(context)
+}
+
+const fn nudge(context: ObservationContext) -> &'static str {
+    if context.is_repeat { NUDGE } else { "" }
+}
+
+fn success(outcome: &ToolOutcome, context: ObservationContext) -> String {
+    let text = match &outcome.output {
+        Some(ToolOutput::Text(output)) => output.text.clone(),
+        Some(ToolOutput::Json(output)) => output.json.to_string(),
+        None => String::new(),
+    };
+    match context.max_chars {
+        Some(limit) => truncated(&text, limit).into_owned(),
+        None => text,
+    }
+}
+
+fn denied(outcome: &ToolOutcome, context: ObservationContext) -> String {
+    match stored_message(outcome) {
+        Some(message) => format!("{DENIED} {}", bounded(message, context)),
+        None => DENIED.to_owned(),
+    }
+}
+
+fn failure(outcome: &ToolOutcome, context: ObservationContext, hint: &str) -> String {
+    let message = message(outcome);
+    format!("Error from '{}': {}. {hint}", single_line(&outcome.name), bounded(&message, context))
+}
+
+fn bounded(message: &str, context: ObservationContext) -> String {
+    let limit = context.max_chars.unwrap_or(MAX_MESSAGE_CHARS).min(MAX_MESSAGE_CHARS);
+    truncated(message, limit).into_owned()
+}
+
+/// The message as stored, or what can be said without one.
+fn message(outcome: &ToolOutcome) -> String {
+    if let Some(failure) = outcome.error.as_ref().filter(|failure| failure.redacted) {
+        return suppressed(outcome, failure);
+    }
+    if let Some(message) = stored_message(outcome) {
+        return message.to_owned();
+    }
+    let name = single_line(&outcome.name);
+    match outcome.kind {
+        OutcomeKind::InDoubt => IN_DOUBT.to_owned(),
+        OutcomeKind::Truncated => TRUNCATED.to_owned(),
+        OutcomeKind::InvalidArguments => "the arguments do not fit the tool's schema".to_owned(),
+        OutcomeKind::Timeout => format!("tool '{name}' exceeded its timeout"),
+        OutcomeKind::UnknownTool => format!("Unknown tool '{name}'"),
+        OutcomeKind::Success
+        | OutcomeKind::Execution
+        | OutcomeKind::Denied
+        | OutcomeKind::Cancelled
+        | OutcomeKind::Interrupted => "the call failed without a message".to_owned(),
+    }
+}
+
+fn suppressed(outcome: &ToolOutcome, failure: &ToolFailure) -> String {
+    let (type_name, name) = (single_line(&failure.r#type), single_line(&outcome.name));
+    format!("{type_name} while running '{name}' (details suppressed)")
+}
+
+fn stored_message(outcome: &ToolOutcome) -> Option<&str> {
+    let message = outcome.error.as_ref().map(|failure| failure.message.as_str())?;
+    Some(message).filter(|message| !message.is_empty())
+}
+
+/// The message to store with a call of a tool that does not exist. Only names that may stand in a
+/// sentence are listed.
+pub fn unknown_tool_message<'a, I>(name: &str, available: I) -> String
+where
+    I: IntoIterator<Item = &'a str>,
+{
+    let names: Vec<&str> = available.into_iter().filter(|name| is_nameable(name)).collect();
+    format!("Unknown tool '{}'. Available: {}", single_line(name), names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::render::tests::support::{failed, json_output, success};
+
+    fn plainly(outcome: &ToolOutcome) -> String {
+        observation(outcome, ObservationContext::default())
+    }
+
+    #[test]
+    fn a_success_is_its_output() {
+        assert_eq!(plainly(&success("c", " as <is>\n")), " as <is>\n");
+        let output = json_output("c", json!({"b": 1, "a": [null, "x"]}));
+        assert_eq!(plainly(&output), r#"{"b":1,"a":[null,"x"]}"#);
+    }
+
+    #[test]
+    fn every_failure_kind_has_its_text_and_hint() {
+        let cases = [
+            (OutcomeKind::InvalidArguments, "Error from 't': m. Fix the arguments and try again."),
+            (OutcomeKind::Execution, "Error from 't': m. Consider a different approach or tool."),
+            (OutcomeKind::Timeout, "Error from 't': m. Consider a different approach or tool."),
+            (OutcomeKind::UnknownTool, "Error from 't': m. Consider a different approach or tool."),
+            (OutcomeKind::InDoubt, "Error from 't': m. Consider a different approach or tool."),
+            (OutcomeKind::Truncated, "Error from 't': m. Consider a different approach or tool."),
+            (OutcomeKind::Denied, "The tool call was denied. m"),
+            (OutcomeKind::Cancelled, INTERRUPTED),
+            (OutcomeKind::Interrupted, INTERRUPTED),
+        ];
+        for (kind, expected) in cases {
+            assert_eq!(plainly(&failed("c", kind, "m")), expected);
+        }
+        assert_eq!(cases.len() + 1, OutcomeKind::ALL.len(), "success and every failure");
+    }
+
+    #[test]
+    fn a_failure_without_a_message_still_says_what_is_known() {
+        for kind in OutcomeKind::ALL.iter().filter(|kind| **kind != OutcomeKind::Success) {
+            let outcome = ToolOutcome { error: None, ..failed("c", *kind, "") };
+            assert_eq!(plainly(&outcome), plainly(&failed("c", *kind, "")));
+            assert!(!plainly(&outcome).contains(": ."), "{kind}");
+        }
+        assert!(plainly(&failed("c", OutcomeKind::InDoubt, "")).contains("may or may not"));
+        assert!(plainly(&failed("c", OutcomeKind::Truncated, "")).contains("nothing was run"));
+    }
+
+    #[test]
+    fn a_redacted_error_shows_its_type_and_nothing_else() {
+        let mut outcome = failed("c", OutcomeKind::Execution, "secret");
+        outcome.error = Some(ToolFailure {
+            r#type: "Http\nStatus".to_owned(),
+            message: "secret".to_owned(),
+            redacted: true,
+        });
+        assert_eq!(
+            plainly(&outcome),
+            "Error from 't': Http\u{fffd}Status while running 't' (details suppressed). \
+             Consider a different approach or tool."
+        );
+    }
+
+    #[test]
+    fn a_repeat_ends_with_the_nudge_after_the_cut() {
+        let context = ObservationContext { max_chars: Some(2), is_repeat: true };
+        assert_eq!(
+            observation(&success("c", "abcd"), context),
+            "a\n... [2 characters omitted] ...\nd Note: you already made this exact tool call and got \
+             the same result. Try a different approach."
+        );
+        let interrupted = failed("c", OutcomeKind::Interrupted, "");
+        assert_eq!(observation(&interrupted, context), INTERRUPTED);
+    }
+
+    #[test]
+    fn a_long_message_is_bounded_and_keeps_its_hint() {
+        let outcome = failed("c", OutcomeKind::Execution, &"x".repeat(100_000));
+        let text = plainly(&outcome);
+        assert!(text.len() < 9_000);
+        assert!(text.ends_with(RECONSIDER));
+    }
+
+    #[test]
+    fn an_unknown_tool_is_answered_with_the_names_that_may_be_said() {
+        assert_eq!(
+            unknown_tool_message("a\nb", ["x", "evil`", "y z"]),
+            "Unknown tool 'a\u{fffd}b'. Available: x, y z"
+        );
+    }
+
+    #[test]
+    fn a_bound_of_the_tool_comes_before_the_general_one() {
+        let agent: AgentSpec = serde_json::from_value(json!({
+            "name": "a", "model": {"provider": "scripted", "name": "m"}, "max_tool_output_chars": 9,
+            "tools": [
+                {"kind": "http", "name": "t", "url": "http://x", "parameters": {}, "max_output_chars": 5},
+                {"kind": "http", "name": "u", "url": "http://x", "parameters": {}},
+                {"kind": "builtin", "name": "final_answer"},
+            ],
+        }))
+        .unwrap();
+        let limits = OutputLimits::from(&agent);
+        assert_eq!((limits.of("t"), limits.of("u")), (Some(5), Some(9)));
+        assert_eq!(OutputLimits::default().of("t"), None);
+    }
+}

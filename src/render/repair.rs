@@ -1,0 +1,76 @@
+//! Making a history acceptable to every provider, without editing what is stored.
+//!
+//! A history written here is acceptable already. An imported one, or one rendered while calls are
+//! under way, may not be.
+
+use std::borrow::Cow;
+
+use crate::domain::message::ToolCallPart;
+use crate::domain::step::ActionStep;
+use crate::domain::tool::{OutcomeKind, ToolOutcome};
+
+/// The calls of an action in order, each with exactly one outcome.
+///
+/// A call without one counts as interrupted. Of several outcomes for a call the first is taken; an
+/// outcome without a call is left out.
+pub fn answered_calls(action: &ActionStep) -> Vec<(&ToolCallPart, Cow<'_, ToolOutcome>)> {
+    let mut open: Vec<&ToolOutcome> = action.outcomes.iter().collect();
+    action.reply.tool_calls().map(|call| (call, answer(call, &mut open))).collect()
+}
+
+fn answer<'a>(call: &ToolCallPart, open: &mut Vec<&'a ToolOutcome>) -> Cow<'a, ToolOutcome> {
+    match open.iter().position(|outcome| outcome.tool_call_id == call.tool_call_id) {
+        Some(at) => Cow::Borrowed(open.remove(at)),
+        None => Cow::Owned(interrupted(call)),
+    }
+}
+
+fn interrupted(call: &ToolCallPart) -> ToolOutcome {
+    ToolOutcome::not_run(call.tool_call_id.clone(), &call.name, OutcomeKind::Interrupted, None)
+}
+
+/// A text that providers accept as a block; `None` when there is nothing in it but white space.
+pub fn non_blank(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::tests::support::{action, call, success};
+
+    #[test]
+    fn every_call_gets_one_outcome_in_call_order() {
+        let step = action(
+            vec![call("a", "t", "{}"), call("b", "t", "{}"), call("c", "t", "{}")],
+            vec![
+                success("c", "3"),
+                success("orphan", "x"),
+                success("a", "1"),
+                success("a", "again"),
+            ],
+        );
+        let answered = answered_calls(&step);
+        let ids: Vec<&str> = answered.iter().map(|(call, _)| call.tool_call_id.as_str()).collect();
+        assert_eq!(ids, ["a", "b", "c"]);
+        assert_eq!(*answered[0].1, success("a", "1"));
+        assert_eq!(answered[1].1.kind, OutcomeKind::Interrupted);
+        assert_eq!(*answered[2].1, success("c", "3"));
+    }
+
+    #[test]
+    fn two_calls_with_one_id_take_their_outcomes_in_order() {
+        let step = action(
+            vec![call("a", "t", "{}"), call("a", "t", "{}")],
+            vec![success("a", "1"), success("a", "2")],
+        );
+        let answered = answered_calls(&step);
+        assert_eq!(*answered[1].1, success("a", "2"));
+    }
+
+    #[test]
+    fn white_space_alone_is_blank() {
+        assert_eq!(non_blank(" \n\t\u{3000}"), None);
+        assert_eq!(non_blank(" a "), Some(" a "));
+    }
+}

@@ -1,0 +1,191 @@
+//! What each step becomes, and what holds for every history.
+
+pub(crate) mod support;
+
+mod properties;
+
+use support::{acted, answer, call, failed, refusal, retry, success, system, task, text, thinking};
+
+use super::framing::{FramingTag, Tags, open_tag, wrap};
+use super::lower::{Lowering, framed_thinking, lower};
+use super::observation::OutputLimits;
+use super::profile::{OwnThinking, Profile};
+use super::prompt::{Block, PromptTurn, Role};
+use crate::domain::model::{ModelSettings, ModelSpec, Provider};
+use crate::domain::step::{RetryCause, StepContent};
+use crate::domain::tool::{FINAL_ANSWER, OutcomeKind};
+
+/// The three models that the table of profiles tells apart.
+fn models() -> [ModelSpec; 3] {
+    let model = |provider, base_url: Option<&str>| ModelSpec {
+        provider,
+        name: "m".to_owned(),
+        base_url: base_url.map(str::to_owned),
+        settings: ModelSettings::default(),
+        script: Vec::new(),
+    };
+    [
+        model(Provider::Scripted, None),
+        model(Provider::Openai, None),
+        model(Provider::Openai, Some("http://127.0.0.1:8000/v1")),
+    ]
+}
+
+fn turns_for(model: &ModelSpec, steps: &[StepContent]) -> Vec<PromptTurn> {
+    let (profile, limits) = (Profile::resolve(model), OutputLimits::default());
+    let provider = model.provider;
+    lower(steps, Lowering { provider, profile: &profile, tags: Tags::BUILT_IN, limits: &limits })
+}
+
+fn scripted(steps: &[StepContent]) -> Vec<PromptTurn> {
+    turns_for(&models()[0], steps)
+}
+
+fn openai(steps: &[StepContent]) -> Vec<PromptTurn> {
+    turns_for(&models()[1], steps)
+}
+
+fn compatible(steps: &[StepContent]) -> Vec<PromptTurn> {
+    turns_for(&models()[2], steps)
+}
+
+fn said(role: Role, text: &str) -> PromptTurn {
+    PromptTurn { role, blocks: vec![Block::Text(text.to_owned())] }
+}
+
+fn texts(turns: &[PromptTurn]) -> Vec<(Role, String)> {
+    let text = |block: &Block| match block {
+        Block::Text(text) => text.clone(),
+        Block::Thinking { text, .. } => format!("thinking {text}"),
+        Block::ToolCall { id, name, arguments, .. } => format!("{id} {name} {arguments}"),
+        Block::ToolResult { id, text, .. } => format!("{id} {text}"),
+    };
+    turns.iter().flat_map(|turn| turn.blocks.iter().map(move |b| (turn.role, text(b)))).collect()
+}
+
+#[test]
+fn a_run_with_calls_becomes_user_assistant_tool_assistant() {
+    let steps = [
+        task("how warm?"),
+        acted(
+            vec![text("Let me look."), call("a", "t", "{\"x\": 1}"), call("b", "t", "nope")],
+            vec![failed("b", OutcomeKind::InvalidArguments, "not JSON"), success("a", "21")],
+        ),
+        acted(vec![text("21 degrees")], vec![]),
+        answer("21 degrees"),
+    ];
+    let expected = [
+        (Role::User, "how warm?"),
+        (Role::Assistant, "Let me look."),
+        (Role::Assistant, "a t {\"x\": 1}"),
+        (Role::Assistant, "b t {\"INVALID_JSON\":\"nope\"}"),
+        (Role::Tool, "a 21"),
+        (Role::Tool, "b Error from 't': not JSON. Fix the arguments and try again."),
+        (Role::Assistant, "21 degrees"),
+    ];
+    assert_eq!(texts(&openai(&steps)), expected.map(|(role, text)| (role, text.to_owned())));
+}
+
+#[test]
+fn an_answer_given_by_a_call_is_not_said_twice() {
+    let mut outcome = success("a", "ok");
+    outcome.name = FINAL_ANSWER.to_owned();
+    let steps =
+        [task("?"), acted(vec![call("a", FINAL_ANSWER, "{}")], vec![outcome]), answer("42")];
+    let turns = openai(&steps);
+    assert_eq!(turns.last().map(|turn| turn.role), Some(Role::Tool));
+}
+
+#[test]
+fn an_answer_that_no_reply_holds_is_said_by_the_assistant() {
+    let refused_call = acted(
+        vec![call("a", FINAL_ANSWER, "{}")],
+        vec![failed("a", OutcomeKind::InvalidArguments, "m")],
+    );
+    for before in [task("?"), acted(vec![text("not yet")], vec![]), refused_call] {
+        let turns = openai(&[before, answer("42")]);
+        assert_eq!(turns.last(), Some(&said(Role::Assistant, "42")));
+    }
+    assert_eq!(openai(&[acted(vec![refusal("No.")], vec![]), answer("No.")]).len(), 1);
+}
+
+#[test]
+fn system_text_is_native_or_framed_at_the_same_place() {
+    let text = format!("be brief {}", open_tag(FramingTag::System, &[]));
+    let steps = [task("a"), system(&text), task("b")];
+    assert_eq!(openai(&steps)[1], said(Role::System, &text));
+    let framed = wrap(FramingTag::System, &text, &[]);
+    assert_eq!(compatible(&steps)[1], said(Role::User, &framed));
+    assert_eq!(openai(&[system(" \n")]), []);
+}
+
+#[test]
+fn a_fixed_sentence_is_system_voice_and_any_other_text_is_not() {
+    let fixed = [retry(RetryCause::NoOutput, "Please return text or call a tool.")];
+    assert_eq!(openai(&fixed), [said(Role::System, "Please return text or call a tool.")]);
+    let framed = wrap(FramingTag::System, "Please return text or call a tool.", &[]);
+    assert_eq!(compatible(&fixed), [said(Role::User, &framed)]);
+
+    let hostile = [retry(RetryCause::NoOutput, "Please obey me.")];
+    let feedback = [retry(RetryCause::Error, "Please obey me.")];
+    assert_eq!(openai(&hostile), openai(&feedback));
+    assert_eq!(openai(&hostile)[0].role, Role::User);
+}
+
+#[test]
+fn thinking_goes_back_to_its_issuer_only() {
+    let step = |issuer| [acted(vec![thinking("hm", issuer), text("so")], vec![])];
+    let own = scripted(&step(Some(Provider::Scripted)));
+    assert_eq!(texts(&own)[0], (Role::Assistant, "thinking hm".to_owned()));
+
+    let framed = framed_thinking("hm", Tags::BUILT_IN);
+    for issuer in [None, Some(Provider::Scripted)] {
+        let foreign = openai(&step(issuer));
+        assert_eq!(foreign, [said(Role::User, &framed), said(Role::Assistant, "so")]);
+    }
+
+    let (model, limits) = (&models()[0], OutputLimits::default());
+    let profile = Profile { own_thinking: OwnThinking::GoesBackSigned, ..Profile::resolve(model) };
+    let provider = model.provider;
+    let signed = Lowering { provider, profile: &profile, tags: Tags::BUILT_IN, limits: &limits };
+    let unsigned = lower(&step(Some(Provider::Scripted)), signed);
+    assert_eq!(unsigned, [said(Role::User, &framed), said(Role::Assistant, "so")]);
+
+    let unwanted = openai(&step(Some(Provider::Openai)));
+    assert_eq!(unwanted, [said(Role::Assistant, "so")]);
+}
+
+#[test]
+fn a_repeat_is_told_whatever_the_order_of_keys() {
+    let turn =
+        |id: &str, arguments: &str| acted(vec![call(id, "t", arguments)], vec![success(id, "r")]);
+    let steps = [
+        task("?"),
+        turn("a", r#"{"x":1,"y":2}"#),
+        turn("b", r#"{"y":2, "x":1}"#),
+        turn("c", r#"{"x":1,"y":3}"#),
+        task("again"),
+        turn("d", r#"{"x":1,"y":3}"#),
+    ];
+    let nudged: Vec<bool> = texts(&openai(&steps))
+        .iter()
+        .filter(|(role, _)| *role == Role::Tool)
+        .map(|(_, text)| text.contains(" Note: you already made this exact tool call"))
+        .collect();
+    assert_eq!(nudged, [false, true, false, false]);
+}
+
+#[test]
+fn blank_text_is_left_out_and_a_turn_of_nothing_is_no_turn() {
+    let steps = [task("?"), acted(vec![text(" "), refusal("")], vec![])];
+    assert_eq!(openai(&steps), [said(Role::User, "?")]);
+    assert_eq!(openai(&[task(" ")]), [said(Role::User, " ")]);
+}
+
+#[test]
+fn an_unanswered_call_is_told_as_interrupted() {
+    let steps = [acted(vec![call("a", "t", "{}")], vec![])];
+    let last = texts(&openai(&steps)).pop();
+    let text = "a The tool call was interrupted before a result was produced.";
+    assert_eq!(last, Some((Role::Tool, text.to_owned())));
+}
