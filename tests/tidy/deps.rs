@@ -50,17 +50,16 @@ const DIRECT: [&str; 33] = [
 const FOR_TESTS: [&str; 4] = ["proc-macro2", "proptest", "syn", "tempfile"];
 
 /// Crates that must not be there at all: one TLS stack, and it is rustls on ring.
-const BANNED: [&str; 5] =
-    ["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "openssl-sys"];
+const BANNED: [&str; 5] = ["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "openssl-sys"];
 
 /// Crates that are there in several versions, and who keeps the older one.
 const TWICE: &[(&str, &str)] = &[
-    ("base64", "an older user remains"),
+    ("base64", "sqlx is a version behind"),
     ("block-buffer", "sqlx hashes with digest 0.10"),
     ("cpufeatures", "sqlx hashes with digest 0.10"),
     ("crypto-common", "sqlx hashes with digest 0.10"),
     ("digest", "sqlx hashes with digest 0.10"),
-    ("getrandom", "ring and the random number crates are a version behind"),
+    ("getrandom", "ring and jsonschema are behind"),
     ("hashbrown", "hashlink of sqlx is a version behind"),
     ("r-efi", "comes with getrandom"),
     ("sha2", "sqlx hashes with digest 0.10"),
@@ -241,4 +240,28 @@ fn a_banned_a_foreign_and_a_doubled_package_are_found() {
     bites(&origins(&packages[1..]), "is not from the registry", &[1, 1]);
     bites(&duplicates(&packages, &[]), "several versions", &[1]);
     bites(&duplicates(&packages, &[("x", ""), ("y", "")]), "`y` is there once", &[1]);
+}
+
+/// Crates and licences that `deny.toml` does not name as these lists do.
+fn unlike_deny_toml(text: &str) -> Vec<Finding> {
+    let banned = BANNED.iter().map(|name| format!("crate = \"{name}\""));
+    let skipped = TWICE.iter().map(|(name, _)| format!("crate = \"{name}@"));
+    let licences = crate::licences::ALLOWED.iter().map(|name| format!("  \"{name}\","));
+    banned
+        .chain(skipped)
+        .chain(licences)
+        .filter(|entry| !text.contains(entry.as_str()))
+        .map(|entry| {
+            let advice = "the lists of tests/tidy and deny.toml say the same";
+            Finding::new("deny.toml", 1, format!("`{entry}` is missing"), advice)
+        })
+        .collect()
+}
+
+#[test]
+fn deny_toml_says_the_same() {
+    let text = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    hold(unlike_deny_toml(&text));
+    let cut = text.replace("\"openssl\"", "").replace("syn@2", "").replace("\"ISC\"", "");
+    bites(&unlike_deny_toml(&cut), "is missing", &[1, 1, 1]);
 }

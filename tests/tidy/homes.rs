@@ -1,6 +1,7 @@
 //! The crates of the outside world stay in their homes.
 
-use crate::scan::{self, File, Token};
+use crate::scan::{self, File};
+use crate::tokens::Token;
 use crate::{Finding, bites, hold};
 
 /// Where each crate may be named: layers, or files at the root of `src`.
@@ -34,27 +35,22 @@ fn check(file: &File) -> Vec<Finding> {
     findings
 }
 
+/// Whether the word at `at` is the crate: at the start of a path, in an import, or as an attribute.
 fn names_crate(tokens: &[Token], at: usize, name: &str) -> bool {
-    let is = |at: Option<usize>, text: &str| {
-        at.and_then(|at| tokens.get(at)).is_some_and(|token| token.is(text))
-    };
-    let here = tokens.get(at).is_some_and(|token| token.is_word() && token.text == name);
-    if !here
-        || scan::is_continued(tokens, at)
-            && !is(at.checked_sub(2), "")
-            && !starts_global(tokens, at)
-    {
+    let token = |back: usize| at.checked_sub(back).and_then(|at| tokens.get(at));
+    let is = |back: usize, text: &str| token(back).is_some_and(|token| token.is(text));
+    if !tokens.get(at).is_some_and(|token| token.is_word() && token.text == name) || is(1, ".") {
         return false;
     }
-    let before = at.checked_sub(1);
-    let attribute = is(before, "[") && is(at.checked_sub(2), "#");
-    is(Some(at + 1), "::") || is(before, "use") || is(before, "crate") || attribute
-}
-
-/// Whether the path is spelt `::name`, from outside the crate.
-fn starts_global(tokens: &[Token], at: usize) -> bool {
-    let before = at.checked_sub(2).and_then(|before| tokens.get(before));
-    !before.is_some_and(|token| token.is_word() && token.text != "use" || token.is(">"))
+    // `a::tokio` and `<A>::tokio` are something else; `::tokio` and `use ::tokio` are the crate.
+    let goes_on =
+        token(2).is_some_and(|token| token.is(">") || token.is_word() && !token.is("use"));
+    if is(1, "::") && goes_on {
+        return false;
+    }
+    let attribute = is(1, "[") && is(2, "#");
+    let leads_on = tokens.get(at + 1).is_some_and(|token| token.is("::"));
+    leads_on || is(1, "use") || is(1, "crate") || attribute
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Layers look down only: every path that starts at the crate root, imports, macros and test modules
 //! included.
 
-use crate::scan::{self, File, Token};
+use crate::scan::{self, File};
+use crate::tokens::{self, Token};
 use crate::{Finding, bites, hold};
 
 /// Which layers a layer may name; composition may name anything.
@@ -64,16 +65,16 @@ fn check(file: &File) -> Vec<Finding> {
 
 /// The first word after the crate root of every path in the file.
 fn root_words(file: &File) -> Vec<&Token> {
-    let tokens = &file.tokens;
+    let all = &file.tokens;
     let mut words = Vec::new();
-    for at in 0..tokens.len() {
-        let doc = tokens.get(at).is_some_and(|token| token.in_doc);
+    for at in 0..all.len() {
+        let doc = all.get(at).is_some_and(|token| token.in_doc);
         if doc {
             continue;
         }
-        if scan::starts_path(tokens, at, "crate") {
-            words.extend(scan::next_words(tokens, at + 2));
-        } else if scan::starts_path(tokens, at, "super") {
+        if tokens::starts_path(all, at, "crate") {
+            words.extend(tokens::next_words(all, at + 2));
+        } else if tokens::starts_path(all, at, "super") {
             words.extend(above(file, at));
         }
     }
@@ -82,17 +83,17 @@ fn root_words(file: &File) -> Vec<&Token> {
 
 /// What a chain of `super::` leads to when it ends at the crate root.
 fn above(file: &File, at: usize) -> Vec<&Token> {
-    let tokens = &file.tokens;
+    let all = &file.tokens;
     let mut n_supers = 0;
     let mut next = at;
-    while tokens.get(next).is_some_and(|token| token.is("super"))
-        && tokens.get(next + 1).is_some_and(|token| token.is("::"))
+    while all.get(next).is_some_and(|token| token.is("super"))
+        && all.get(next + 1).is_some_and(|token| token.is("::"))
     {
         n_supers += 1;
         next += 2;
     }
-    let depth = file.depth() + tokens.get(at).map_or(0, |token| token.inline);
-    if n_supers < depth { Vec::new() } else { scan::next_words(tokens, next) }
+    let depth = file.depth() + all.get(at).map_or(0, |token| token.inline);
+    if n_supers < depth { Vec::new() } else { tokens::next_words(all, next) }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The pure layers neither wait nor touch the world.
 
 use crate::scan::{self, File};
+use crate::tokens;
 use crate::{Finding, bites, hold};
 
 const PURE: [&str; 4] = ["domain", "machine", "render", "wire"];
@@ -21,8 +22,8 @@ fn check(file: &File) -> Vec<Finding> {
             let what = format!("`{}` in a pure layer", token.text);
             findings.push(Finding::new(&file.path, token.line, what, ADVICE));
         }
-        if !token.in_test && scan::starts_path(&file.tokens, at, "std") {
-            let named = scan::next_words(&file.tokens, at + 2);
+        if !token.in_test && tokens::starts_path(&file.tokens, at, "std") {
+            let named = tokens::next_words(&file.tokens, at + 2);
             findings.extend(named.iter().filter(|word| WORLD.contains(&word.text.as_str())).map(
                 |word| {
                     let what = format!("`std::{}` in a pure layer", word.text);

@@ -8,13 +8,15 @@ use crate::{Finding, bites, hold};
 /// Whether a file is where the compiler starts.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    match parts.as_slice() {
-        ["build.rs"] | ["src", "lib.rs" | "main.rs"] => true,
-        ["src", "bin", _] | ["tests" | "benches" | "examples", _] => true,
-        ["tests" | "benches" | "examples", _, "main.rs"] => true,
-        ["fuzz", "fuzz_targets", _] => true,
-        _ => false,
-    }
+    matches!(
+        parts.as_slice(),
+        ["build.rs"]
+            | ["src", "lib.rs" | "main.rs"]
+            | ["src", "bin", _]
+            | ["tests" | "benches" | "examples", _]
+            | ["tests" | "benches" | "examples", _, "main.rs"]
+            | ["fuzz", "fuzz_targets", _]
+    )
 }
 
 /// Files that no `mod` leads to.

@@ -1,6 +1,7 @@
 //! Every statement that touches a tenant's rows names the tenant.
 
-use crate::scan::{self, File, Kind};
+use crate::scan::{self, File};
+use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
@@ -30,7 +31,7 @@ fn statements(file: &File) -> Vec<(usize, &str)> {
     if !file.path.starts_with("src/") {
         return Vec::new();
     }
-    if file.path.ends_with(".sql") {
+    if scan::extension(&file.path) == "sql" {
         return vec![(1, file.text.as_str())];
     }
     file.tokens
@@ -78,10 +79,10 @@ fn check(file: &File, exceptions: &[(&str, &str)]) -> Vec<Finding> {
 /// Exceptions that are no longer needed.
 fn stale(exceptions: &[(&str, &str)], files: &[File]) -> Vec<Finding> {
     let needed = |exception: &(&str, &str)| {
-        files.iter().filter(|file| file.path == exception.0).any(|file| {
-            let excused = check(file, &[]).len() > check(file, &[*exception]).len();
-            excused
-        })
+        files
+            .iter()
+            .filter(|file| file.path == exception.0)
+            .any(|file| check(file, &[]).len() > check(file, &[*exception]).len())
     };
     exceptions
         .iter()
