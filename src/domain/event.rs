@@ -20,7 +20,7 @@ labels! {
         TurnStarted = "turn.started",
         /// The turn is tried again: drop the deltas of the attempt before.
         TurnRestarted = "turn.restarted",
-        /// A call of the turn, before any of them runs.
+        /// A call of the turn, before any of them runs; `final_answer` is not told as a call.
         ToolCall = "tool.call",
         /// A call's outcome, in call order.
         ToolResult = "tool.result",
@@ -80,11 +80,15 @@ pub enum EventData {
         step_seq: i64,
         /// The call's place in it, from 0.
         call_idx: u32,
+        /// The turn.
+        turn: u32,
     },
     /// A complete step.
     Step {
         /// `seq` of the step.
         step_seq: i64,
+        /// The turn it belongs to; 0 before the first.
+        turn: u32,
     },
 }
 

@@ -1,1 +1,251 @@
-//! Placeholder, replaced when the layer lands.
+//! Claims runs and performs what the machine says is due. The only layer that sees the store, the
+//! providers and the tools together; it knows nothing of HTTP.
+//!
+//! The loop never lives in a handler: a caller's request ends with a commit, and a worker, here or in
+//! another process, goes on from what was committed. Waiting, streaming and background runs are the
+//! same run watched in three ways.
+
+mod accept;
+mod driver;
+pub mod feed;
+mod journal;
+mod leases;
+mod perform;
+mod sanitise;
+pub mod tasks;
+mod watch;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
+pub use watch::{RunWatch, Seen};
+
+use crate::clock::{SharedClock, SharedIds};
+use crate::config;
+use crate::domain::id::{RunId, TenantId};
+use crate::domain::run::Run;
+use crate::error::AgentlingError;
+use crate::provider::Models;
+use crate::store::steer::{self, Steered};
+use crate::store::{Conflict, Store, StoreError};
+use crate::tools::Toolbox;
+
+use feed::Feed;
+use leases::Leases;
+use tasks::Tasks;
+
+/// A moment around a commit of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitPoint {
+    /// The batch is about to be sent.
+    Before,
+    /// The batch is stored; nobody was told yet.
+    After,
+}
+
+/// Sees every commit of this process's workers: for metrics, and for tests that make it fail there.
+pub trait CommitObserver: Send + Sync + std::fmt::Debug {
+    /// A commit is about to happen or has happened.
+    fn on_commit(&self, point: CommitPoint, run: RunId);
+}
+
+/// Sees nothing.
+#[derive(Debug)]
+pub struct NoObserver;
+
+impl CommitObserver for NoObserver {
+    fn on_commit(&self, _point: CommitPoint, _run: RunId) {}
+}
+
+/// What an engine is built from.
+#[derive(Debug)]
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The models.
+    pub models: Models,
+    /// The tools.
+    pub toolbox: Toolbox,
+    /// The clock.
+    pub clock: SharedClock,
+    /// Ids and randomness.
+    pub ids: SharedIds,
+    /// Bounds and intervals.
+    pub settings: config::Engine,
+    /// Who sees the commits.
+    pub observer: Arc<dyn CommitObserver>,
+}
+
+/// Everything the tasks of an engine share.
+#[derive(Debug)]
+pub(crate) struct Context {
+    parts: Parts,
+    feed: Feed,
+    leases: Leases,
+    tasks: Tasks,
+    wake: Notify,
+}
+
+impl Context {
+    fn store(&self) -> &Store {
+        &self.parts.store
+    }
+
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.parts.clock.now()
+    }
+
+    /// A number in 0..1 for jitter, drawn from the ids' randomness.
+    fn jitter(&self) -> f64 {
+        let (high, _) = self.parts.ids.random().as_u64_pair();
+        // The top bits are random; 16 of them are plenty for jitter and exact in an f64.
+        f64::from(u16::try_from(high >> 48).unwrap_or(0)) / 65_536.0
+    }
+}
+
+/// The handle that the API holds. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    context: Arc<Context>,
+}
+
+impl Engine {
+    /// An engine whose workers do not run yet.
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            context: Arc::new(Context {
+                parts,
+                feed: Feed::default(),
+                leases: Leases::default(),
+                tasks: Tasks::default(),
+                wake: Notify::new(),
+            }),
+        }
+    }
+
+    /// Starts the workers: claiming, heartbeat, sweeping.
+    pub fn work(&self) {
+        worker::start(&self.context);
+    }
+
+    /// The background tasks, for others who need one.
+    pub fn tasks(&self) -> &Tasks {
+        &self.context.tasks
+    }
+
+    /// Whether a run would be accepted.
+    pub fn is_accepting(&self) -> bool {
+        !self.context.tasks.is_stopping()
+    }
+
+    /// Stops claiming, waits for what is under way up to the drain deadline, then gives the rest back.
+    pub async fn shut_down(&self) {
+        let tasks = &self.context.tasks;
+        tasks.stop();
+        let drain = self.context.parts.settings.drain;
+        if tokio::time::timeout(drain, tasks.ended()).await.is_err() {
+            tasks.abort();
+            // What is left only has to give its lease back.
+            let grace = Duration::from_secs(5);
+            if tokio::time::timeout(grace, tasks.ended()).await.is_err() {
+                tracing::warn!("tasks were still running at the end of the shutdown");
+            }
+        }
+    }
+
+    /// Accepts a run.
+    ///
+    /// # Errors
+    /// When it cannot be: unknown agent or thread, busy thread, reused idempotency key, no database.
+    pub async fn start(&self, tenant: &TenantId, run: StartRun) -> Result<Started, AgentlingError> {
+        accept::start(&self.context, tenant, run).await
+    }
+
+    /// Watches a run from now on.
+    pub fn watch(&self, tenant: &TenantId, run: RunId) -> RunWatch {
+        RunWatch::new(Arc::clone(&self.context), tenant.clone(), run)
+    }
+
+    /// Waits until a run has ended, at most so long. Answers the run as it stands then; `None` when
+    /// there is no such run.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn wait(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        at_most: Duration,
+    ) -> Result<Option<Run>, AgentlingError> {
+        watch::wait(&self.context, tenant, run, at_most).await
+    }
+
+    /// Asks for the end of a run.
+    ///
+    /// # Errors
+    /// When there is no such run, or it has ended.
+    pub async fn cancel(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
+        let context = &self.context;
+        match steer::cancel(context.store(), tenant, run, context.now()).await? {
+            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
+            Steered::Refused(run) => {
+                Err(AgentlingError::RunAlreadyTerminal { status: run.facts.status })
+            }
+            Steered::Done(run) => Ok(self.told(tenant, run)),
+            Steered::Requested(run) => {
+                context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
+                Ok(run)
+            }
+        }
+    }
+
+    /// Asks a run to stop at the next boundary.
+    ///
+    /// # Errors
+    /// When there is no such run, or it is not active.
+    pub async fn interrupt(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
+        let context = &self.context;
+        match steer::interrupt(context.store(), tenant, run, context.now()).await? {
+            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
+            Steered::Refused(run) => Err(AgentlingError::RunNotActive { status: run.facts.status }),
+            Steered::Done(run) => Ok(self.told(tenant, run)),
+            Steered::Requested(run) => {
+                context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
+                Ok(run)
+            }
+        }
+    }
+
+    /// Lets an interrupted run go on.
+    ///
+    /// # Errors
+    /// When there is no such run, it is not interrupted, or its thread went on without it.
+    pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
+        let context = &self.context;
+        if !self.is_accepting() {
+            return Err(AgentlingError::Draining);
+        }
+        match steer::resume(context.store(), tenant, run, context.now()).await {
+            Ok(Steered::NoSuchRun) => Err(AgentlingError::NotFound { kind: "run" }),
+            Ok(Steered::Refused(run) | Steered::Requested(run)) => {
+                Err(AgentlingError::RunNotWaiting { status: run.facts.status })
+            }
+            Ok(Steered::Done(run)) => {
+                context.wake.notify_one();
+                Ok(self.told(tenant, run))
+            }
+            Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::VersionConflict),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells watchers in this process that a run was changed by a caller.
+    fn told(&self, tenant: &TenantId, run: Run) -> Run {
+        self.context.feed.publisher(tenant, run.id).committed();
+        run
+    }
+}

@@ -1,4 +1,172 @@
-//! Sends wire bytes to a model.
+//! Sends wire bytes to a model and reads what comes back: one attempt at a time, within a deadline.
+//!
+//! The sender never retries. The machine counts attempts, and [`retry`] says how long to wait.
+
+mod answer;
+pub mod client;
+pub mod keys;
+mod peer;
+pub mod retry;
+mod scripted;
+
+pub use keys::ProviderKeys;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Client;
+
+use crate::clock::SharedClock;
+use crate::domain::message::Reply;
+use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
+use crate::render::profile::Profile;
+use crate::render::prompt::Prompt;
+use crate::wire::{self, DeltaPiece};
+
+use answer::Reader;
+use peer::Peer;
+
+/// One attempt at one turn.
+#[derive(Debug, Clone)]
+pub struct ModelCall {
+    /// Whom to ask.
+    pub spec: ModelSpec,
+    /// What to ask.
+    pub prompt: Prompt,
+    /// What the model can do.
+    pub profile: Profile,
+    /// The turn, from 1.
+    pub turn: u32,
+    /// The attempt at the turn, from 1.
+    pub attempt: u32,
+    /// How long the whole call may take.
+    pub timeout: Duration,
+}
+
+impl ModelCall {
+    /// Whether the reply is asked for as a stream.
+    pub fn streams(&self) -> bool {
+        self.prompt.settings.stream.unwrap_or(true)
+    }
+
+    /// The request body; the same call always gives the same bytes.
+    pub fn request(&self) -> Bytes {
+        wire::encode(self.spec.provider, &self.prompt, &self.profile, self.streams()).into()
+    }
+}
+
+/// What a model answered, as read and as received.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelAnswer {
+    /// The reply. Its call ids are provisional, by position.
+    pub reply: Reply,
+    /// The request body as sent.
+    pub request: Bytes,
+    /// The response body as received, after any content encoding is undone.
+    pub response: Bytes,
+    /// The response's status.
+    pub status: u16,
+}
+
+/// Bounds of reading an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The longest silence between two reads of a body, once it has begun.
+    pub idle: Duration,
+    /// How long to wait for token counts and the end marker after the model said why it stopped:
+    /// some servers never close.
+    pub linger: Duration,
+    /// The largest reply in bytes.
+    pub reply: usize,
+    /// How much of an error's body is read, in bytes.
+    pub error: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_mins(1),
+            linger: Duration::from_secs(3),
+            reply: 32 * 1024 * 1024,
+            error: 64 * 1024,
+        }
+    }
+}
+
+/// Every model this server can ask.
+#[derive(Debug, Clone)]
+pub struct Models {
+    http: Client,
+    keys: ProviderKeys,
+    clock: SharedClock,
+    bounds: Bounds,
+}
+
+impl Models {
+    /// A sender over a client of [`client::http_client`].
+    pub fn new(http: Client, keys: ProviderKeys, clock: SharedClock) -> Self {
+        Self { http, keys, clock, bounds: Bounds::default() }
+    }
+
+    /// The same with other bounds.
+    #[must_use]
+    pub fn with_bounds(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
+    }
+
+    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the answer holds
+    /// all of them again. Dropping the future hangs up.
+    ///
+    /// # Errors
+    /// Whatever keeps a whole reply from arriving within the call's timeout.
+    pub async fn call(
+        &self,
+        call: &ModelCall,
+        on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
+    ) -> Result<ModelAnswer, ModelError> {
+        let attempt = Box::pin(self.attempt(call, on_delta));
+        tokio::time::timeout(call.timeout, attempt).await.unwrap_or_else(|_| {
+            let what = format!("no whole reply within {} ms", call.timeout.as_millis());
+            Err(ModelError::new(call.spec.provider, ModelErrorKind::Timeout, what))
+        })
+    }
+
+    async fn attempt(
+        &self,
+        call: &ModelCall,
+        on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
+    ) -> Result<ModelAnswer, ModelError> {
+        let request = call.request();
+        let peer = match call.spec.provider {
+            Provider::Scripted => scripted::answer(call, &request).await,
+            Provider::Openai => self.send(call, request.clone()).await?,
+        };
+        let status = peer.status;
+        let reader = Reader { provider: call.spec.provider, bounds: self.bounds, peer };
+        let (reply, response) = reader.read(call.streams(), self.clock.now(), on_delta).await?;
+        Ok(ModelAnswer { reply, request, response, status })
+    }
+
+    async fn send(&self, call: &ModelCall, request: Bytes) -> Result<Peer, ModelError> {
+        let url = keys::endpoint(call.spec.base_url.as_deref(), "chat/completions")?;
+        let accept = if call.streams() { "text/event-stream" } else { "application/json" };
+        let mut builder = self
+            .http
+            .post(url.clone())
+            .header("content-type", "application/json")
+            .header("accept", accept)
+            .body(request);
+        if call.streams() {
+            // A compressed stream arrives late, and cut off it cannot be read at all.
+            builder = builder.header("accept-encoding", "identity");
+        }
+        if let Some(key) = self.keys.openai_for(&url) {
+            builder = builder.bearer_auth(key);
+        }
+        let sent = builder.send().await;
+        sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -66,6 +66,20 @@ pub enum Conflict {
 }
 
 impl StoreError {
+    /// Whether the same may work later without anyone's doing.
+    pub const fn is_passing(&self) -> bool {
+        match self {
+            Self::Busy(_)
+            | Self::Unavailable(_)
+            | Self::StorageFull(_)
+            | Self::OutcomeUnknown(_) => true,
+            Self::Conflict(_)
+            | Self::Inconsistent { .. }
+            | Self::Migration(_)
+            | Self::Database(_) => false,
+        }
+    }
+
     /// What a failed read means: nothing was changed.
     pub(super) fn of_read(error: sqlx::Error) -> Self {
         match Self::sort(error) {

@@ -179,7 +179,7 @@ async fn insert(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
                           metadata, created_at)
-         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, $8, $9, 2, now(), $10,
+         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, $8, $9, 3, now(), $10,
                  ($11::text)::json, $12)",
         tenant.as_str(),
         run.id.uuid(),
@@ -215,7 +215,9 @@ async fn insert(
     .await
     .map_err(StoreError::of_write)?;
     let event = (EventName::RunCreated, EventData::Run(run.facts.clone()));
-    insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await
+    insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await?;
+    let event = (EventName::StepRecorded, EventData::Step { step_seq: task_seq, turn: 0 });
+    insert_event(tx, tenant, (run.id, 2), &event, run.created_at).await
 }
 
 pub(super) async fn insert_event(

@@ -70,10 +70,9 @@ fn of_store(error: &StoreError) -> Problem {
         StoreError::OutcomeUnknown(_) => Kind::OutcomeUnknown,
         StoreError::Conflict(conflict) => return of_conflict(conflict),
         // The caller can do nothing about these and learns nothing from them.
-        StoreError::Inconsistent { .. }
-        | StoreError::Migration(_)
-        | StoreError::Embedded(_)
-        | StoreError::Database(_) => return internal(),
+        StoreError::Inconsistent { .. } | StoreError::Migration(_) | StoreError::Database(_) => {
+            return internal();
+        }
     };
     Problem::new(kind, error.to_string())
 }
@@ -83,6 +82,10 @@ fn of_conflict(conflict: &Conflict) -> Problem {
         Conflict::AgentNameTaken | Conflict::IdTaken => {
             Problem::new(Kind::IdConflict, conflict.to_string())
         }
+        Conflict::IdempotencyKeyReused => {
+            Problem::new(Kind::IdempotencyKeyReused, conflict.to_string())
+        }
+        Conflict::Stale => Problem::new(Kind::PreconditionFailed, conflict.to_string()),
         Conflict::ThreadBusy { active_run_id } => {
             Problem::new(Kind::ThreadBusy, conflict.to_string())
                 .member(|view| view.active_run_id = *active_run_id)

@@ -1,5 +1,9 @@
 //! Tests of the sender, and of the codecs against recorded traffic.
 
 mod judge;
+mod mock;
 mod recorded;
+mod scripted;
+mod sender;
+mod server;
 mod shared;

@@ -66,6 +66,7 @@ async fn reconcile(store: &Store, guard: &Guard, batch: &Batch) -> Result<Append
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one line a parameter of the statement")]
 async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, StoreError> {
     let facts = &batch.facts;
     let at = At { table: "run", id: &guard.run };

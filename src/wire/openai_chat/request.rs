@@ -121,7 +121,8 @@ fn assistant(blocks: &[Block], profile: &Profile) -> Value {
     message.insert("role".to_owned(), json!("assistant"));
     message.insert("content".to_owned(), content);
     let thought: String = blocks.iter().filter_map(thinking).collect();
-    if profile.echoes_thinking && !thought.is_empty() {
+    // Whether thinking goes back at all is decided when the history is rendered.
+    if !thought.is_empty() {
         message.insert("reasoning_content".to_owned(), Value::String(thought));
     }
     if !calls.is_empty() {

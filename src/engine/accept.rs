@@ -1,0 +1,173 @@
+//! Accepting a run: the one commit between a caller's request and its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::Context;
+use crate::domain::agent::{AgentSpec, Metadata};
+use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
+use crate::domain::run::{Run, RunFacts};
+use crate::domain::step::{InputPart, StepContent, TaskStep};
+use crate::domain::thread::{FramingPolicy, Thread};
+use crate::error::AgentlingError;
+use crate::store::agents::{self, AgentRef};
+use crate::store::idempotency::IdempotencyKey;
+use crate::store::runs::{self, Accepted, NewRun};
+use crate::store::{Conflict, StoreError};
+
+/// Which agent a run is of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WhichAgent {
+    /// A stored one, at its newest version or at the one named.
+    Stored(AgentRef, Option<i32>),
+    /// One that is defined by the request.
+    Inline(Box<AgentSpec>),
+}
+
+/// Which thread a run appends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadChoice {
+    /// A new one.
+    New,
+    /// This one; with `reset`, a model sees nothing of its history.
+    Existing {
+        /// Which one.
+        id: ThreadId,
+        /// Whether its memory starts afresh.
+        reset: bool,
+    },
+}
+
+/// What a run is started with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartRun {
+    /// The id, when the caller chose one.
+    pub id: Option<RunId>,
+    /// The agent.
+    pub agent: WhichAgent,
+    /// The thread.
+    pub thread: ThreadChoice,
+    /// What is asked.
+    pub input: Vec<InputPart>,
+    /// The run's own step limit.
+    pub max_steps: Option<u32>,
+    /// The run's own time limit.
+    pub run_timeout: Option<Duration>,
+    /// The caller's own labels.
+    pub metadata: Metadata,
+    /// The key the request came with.
+    pub idempotency: Option<IdempotencyKey>,
+}
+
+/// A run that was accepted, now or before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Started {
+    /// The run as it was accepted.
+    pub run: Run,
+    /// Whether the same request was accepted before.
+    pub is_replay: bool,
+}
+
+pub(super) async fn start(
+    context: &Arc<Context>,
+    tenant: &TenantId,
+    start: StartRun,
+) -> Result<Started, AgentlingError> {
+    if context.tasks.is_stopping() {
+        return Err(AgentlingError::Draining);
+    }
+    let new = prepare(context, tenant, start).await?;
+    match runs::accept(context.store(), tenant, &new).await {
+        Ok(Accepted::Created) => {
+            context.wake.notify_one();
+            Ok(Started { run: new.run, is_replay: false })
+        }
+        Ok(Accepted::Replayed(run)) => Ok(Started { run: run.as_accepted(), is_replay: true }),
+        Ok(Accepted::NoSuchThread) => Err(AgentlingError::NotFound { kind: "thread" }),
+        Err(StoreError::Conflict(Conflict::IdTaken)) => {
+            Err(AgentlingError::IdConflict("a run with this id exists"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn prepare(
+    context: &Arc<Context>,
+    tenant: &TenantId,
+    start: StartRun,
+) -> Result<NewRun, AgentlingError> {
+    let agent = choose_agent(context, tenant, start.agent).await?;
+    let (clock, ids) = (&context.parts.clock, &context.parts.ids);
+    let now = clock.now();
+    let (new_thread, thread_id, reset) = match start.thread {
+        ThreadChoice::Existing { id, reset } => (None, id, reset),
+        ThreadChoice::New => {
+            let thread = empty_thread(ThreadId::from(ids.sortable()), now);
+            let id = thread.id;
+            (Some(thread), id, false)
+        }
+    };
+    let timeout = start
+        .run_timeout
+        .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
+        .and_then(|timeout| chrono::TimeDelta::from_std(timeout).ok());
+    let (agent_id, agent_version) = agent.stored.unzip();
+    Ok(NewRun {
+        run: Run {
+            id: start.id.unwrap_or_else(|| RunId::from(ids.sortable())),
+            thread_id,
+            agent_id: agent_id.map(Into::into),
+            agent_version,
+            metadata: start.metadata,
+            created_at: now,
+            facts: RunFacts::accepted(),
+        },
+        inline_agent: agent_id.is_none().then_some(agent.spec),
+        new_thread,
+        reset,
+        max_steps: start.max_steps,
+        deadline_at: timeout.map(|timeout| now + timeout),
+        task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: start.input })),
+        op_id: ids.random(),
+        idempotency: start.idempotency,
+    })
+}
+
+/// A thread without history or labels.
+fn empty_thread(id: ThreadId, now: chrono::DateTime<chrono::Utc>) -> Thread {
+    Thread {
+        id,
+        framing_policy: FramingPolicy::Frames,
+        metadata: Metadata::new(),
+        memory_from: 1,
+        head_seq: 0,
+        revision: 1,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+struct Chosen {
+    spec: AgentSpec,
+    stored: Option<(Uuid, i32)>,
+}
+
+async fn choose_agent(
+    context: &Arc<Context>,
+    tenant: &TenantId,
+    which: WhichAgent,
+) -> Result<Chosen, AgentlingError> {
+    match which {
+        WhichAgent::Inline(spec) => Ok(Chosen { spec: *spec, stored: None }),
+        WhichAgent::Stored(which, version) => {
+            let agent = agents::get(context.store(), tenant, &which, version).await?;
+            let agent = agent.ok_or(AgentlingError::UnknownAgent)?;
+            if agent.archived_at.is_some() {
+                return Err(AgentlingError::Gone { kind: "agent" });
+            }
+            Ok(Chosen { stored: Some((agent.id.uuid(), agent.version)), spec: agent.spec })
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Drives one run: input → decide → commit → fold → start what is due.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::watch;
+
+use super::feed::Publisher;
+use super::journal::{Journal, Stamp, records_of};
+use super::leases::Signals;
+use super::perform::{Done, Performer};
+use super::{CommitPoint, Context};
+use crate::domain::limits::Limits;
+use crate::domain::run::{Failure, FailureCause};
+use crate::machine::effect::Effect;
+use crate::machine::input::Input;
+use crate::machine::state::State;
+use crate::machine::{decide, due, evolve, fold};
+use crate::store::StoreError;
+use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
+use crate::store::lease::{self, Claim};
+
+/// How long a write waits before it is tried again while the database is away.
+const WRITE_PAUSE: Duration = Duration::from_millis(250);
+
+/// One run in the hands of this process.
+pub(super) struct Driver {
+    context: Arc<Context>,
+    claim: Claim,
+    signals: watch::Receiver<Signals>,
+    publisher: Arc<Publisher>,
+    limits: Limits,
+    performer: Performer,
+    deadline: Option<Duration>,
+    journal: Journal,
+    state: State,
+    running: BTreeSet<Effect>,
+    effects: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+/// What the driver wakes up for.
+enum Wake {
+    Done(Box<Done>),
+    Cancel,
+    Interrupt,
+    Deadline,
+    GiveBack,
+    Lost,
+}
+
+/// Whether the run is still this driver's.
+#[derive(PartialEq, Eq)]
+enum Hold {
+    Kept,
+    Gone,
+}
+
+impl Driver {
+    /// Drives a claimed run until it ends, is given back or is lost.
+    ///
+    /// # Errors
+    /// When the store fails in a way that waiting does not mend; the lease then runs out.
+    pub(super) async fn drive(
+        context: Arc<Context>,
+        claim: Claim,
+        signals: watch::Receiver<Signals>,
+    ) -> Result<(), StoreError> {
+        let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
+        let Some(loaded) = loaded else { return Ok(()) };
+        let publisher = Arc::new(context.feed.publisher(&claim.tenant, claim.run));
+        // The claim itself may have committed the first turn.
+        publisher.committed();
+        let first = first_input(&claim, &loaded);
+        let mut driver = Self {
+            limits: Limits::of(&loaded.agent, loaded.max_steps),
+            deadline: time_left(&context, &loaded),
+            journal: Journal::of(&loaded),
+            state: fold(records_of(&loaded)),
+            performer: Performer::new(&context, &loaded, claim.epoch),
+            running: BTreeSet::new(),
+            effects: FuturesUnordered::new(),
+            context,
+            claim,
+            signals,
+            publisher,
+        };
+        driver.go(first).await
+    }
+
+    async fn go(&mut self, first: Option<Input>) -> Result<(), StoreError> {
+        if let Some(input) = first
+            && self.take(input, None).await? == Hold::Gone
+        {
+            return Ok(());
+        }
+        while !self.state.is_ended() {
+            if self.start_due().await? == Hold::Gone {
+                return Ok(());
+            }
+            let hold = match self.wake().await {
+                Wake::Done(done) => self.finish(*done).await?,
+                Wake::Cancel => self.take(Input::Cancelled, None).await?,
+                Wake::Interrupt => {
+                    let partial = self.performer.partial(&self.publisher, &self.state);
+                    self.take(Input::Interrupted { partial }, None).await?
+                }
+                Wake::Deadline => self.take(Input::Aborted { failure: timed_out() }, None).await?,
+                Wake::GiveBack => return self.give_back().await,
+                Wake::Lost => Hold::Gone,
+            };
+            if hold == Hold::Gone {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what is due and not already under way; nothing new once the server is stopping.
+    async fn start_due(&mut self) -> Result<Hold, StoreError> {
+        if self.context.tasks.is_stopping() || self.signals.borrow().lost {
+            return Ok(Hold::Kept);
+        }
+        let mut effects = due(&self.state);
+        while let Some(Effect::StartCalls { call_ids }) = effects.first().cloned() {
+            // On record first: after a crash a call that may have been sent must be known.
+            if self.take(Input::CallsStarting { call_ids }, None).await? == Hold::Gone {
+                return Ok(Hold::Gone);
+            }
+            effects = due(&self.state);
+        }
+        for effect in effects {
+            if self.running.insert(effect.clone()) {
+                let history = &self.journal.history;
+                let task = self.performer.perform(effect, &self.state, history, &self.publisher);
+                self.effects.push(task);
+            }
+        }
+        Ok(Hold::Kept)
+    }
+
+    async fn wake(&mut self) -> Wake {
+        let signals = *self.signals.borrow_and_update();
+        if signals.lost {
+            return Wake::Lost;
+        }
+        if signals.cancel {
+            return Wake::Cancel;
+        }
+        if signals.interrupt {
+            return Wake::Interrupt;
+        }
+        let tasks = self.context.tasks.clone();
+        if tasks.is_stopping() && self.effects.is_empty() {
+            return Wake::GiveBack;
+        }
+        let clock = &self.context.parts.clock;
+        let left = self.deadline.map(|deadline| deadline.saturating_sub(clock.monotonic()));
+        tokio::select! {
+            Some(done) = self.effects.next() => Wake::Done(Box::new(done)),
+            _ = self.signals.changed() => Box::pin(self.wake()).await,
+            () = sleep_or_forever(left) => Wake::Deadline,
+            () = tasks.aborting() => Wake::GiveBack,
+            () = tasks.stopping(), if !tasks.is_stopping() && self.effects.is_empty() => Wake::GiveBack,
+        }
+    }
+
+    async fn finish(&mut self, done: Done) -> Result<Hold, StoreError> {
+        self.running.remove(&done.effect);
+        self.performer.pause(done.pause.unwrap_or_default());
+        let error = done.operator_detail;
+        let hold = self.take(done.input, done.raw_reply).await?;
+        if let (Some(detail), run) = (error, self.claim.run) {
+            let error_id = self.journal.facts.failure.as_ref().map(|f| f.error_id.to_string());
+            tracing::warn!(%run, error_id, detail, "a model call failed");
+        }
+        Ok(hold)
+    }
+
+    /// Decides, commits and folds one input.
+    async fn take(&mut self, input: Input, raw_reply: Option<Vec<u8>>) -> Result<Hold, StoreError> {
+        let is_cancel = input == Input::Cancelled;
+        let records = decide(&self.state, input, &self.limits);
+        if records.is_empty() {
+            return Ok(Hold::Kept);
+        }
+        let parts = &self.context.parts;
+        let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), raw_reply };
+        let (mut batch, journal) = self.journal.plan(&records, &stamp);
+        batch.despite_cancel = is_cancel;
+        match self.append(&batch).await? {
+            Appended::Stored => {
+                self.journal = journal;
+                let state = std::mem::take(&mut self.state);
+                self.state = records.iter().fold(state, evolve);
+                self.publisher.committed();
+                Ok(Hold::Kept)
+            }
+            Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
+            Appended::Fenced => {
+                tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
+                Ok(Hold::Gone)
+            }
+        }
+    }
+
+    /// Appends a batch. While the database is away it is kept and tried again, for as long as the
+    /// lease may still be ours.
+    async fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
+        let guard = Guard {
+            tenant: self.claim.tenant.clone(),
+            run: self.claim.run,
+            token: self.claim.token,
+            epoch: self.claim.epoch,
+            head: self.journal.head,
+        };
+        let observer = Arc::clone(&self.context.parts.observer);
+        loop {
+            observer.on_commit(CommitPoint::Before, guard.run);
+            match journal::append(self.context.store(), &guard, batch).await {
+                Ok(appended) => {
+                    observer.on_commit(CommitPoint::After, guard.run);
+                    return Ok(appended);
+                }
+                Err(error) if error.is_passing() => {
+                    tracing::warn!(run = %guard.run, error = %error, "a write waits for the database");
+                }
+                Err(error) => return Err(error),
+            }
+            if self.signals.borrow().lost {
+                return Ok(Appended::Fenced);
+            }
+            tokio::time::sleep(WRITE_PAUSE).await;
+        }
+    }
+
+    /// Gives the run back to the queue at a boundary; calls in flight are dropped, and the next claim
+    /// decides about them by their effect class.
+    async fn give_back(&mut self) -> Result<(), StoreError> {
+        self.effects.clear();
+        lease::release(self.context.store(), &self.claim.tenant, self.claim.run, self.claim.token)
+            .await
+    }
+}
+
+/// What a claim means for the machine.
+fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
+    if claim.is_poisoned {
+        let detail = "the run was claimed too often without getting on".to_owned();
+        let failure = Failure { cause: FailureCause::RunPoisoned, detail };
+        return Some(Input::Aborted { failure });
+    }
+    match (claim.is_first, loaded.resumed) {
+        // The first turn is on record with the claim.
+        (true, _) => None,
+        (false, true) => Some(Input::Resumed),
+        (false, false) => Some(Input::Claimed),
+    }
+}
+
+/// The run's deadline on the monotonic clock.
+fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
+    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
+    Some(context.parts.clock.monotonic() + left)
+}
+
+fn timed_out() -> Failure {
+    let detail = "the run took longer than its `run_timeout_ms`".to_owned();
+    Failure { cause: FailureCause::RunTimeout, detail }
+}
+
+async fn sleep_or_forever(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}

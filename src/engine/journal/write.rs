@@ -1,0 +1,340 @@
+//! Records to rows.
+
+use chrono::{DateTime, Utc};
+
+use crate::clock::Ids;
+use crate::domain::event::{EventData, EventName};
+use crate::domain::id::{CallId, ErrorId, StepId};
+use crate::domain::message::Reply;
+use crate::domain::run::{RunFacts, RunFailure, RunStatus};
+use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SystemStep};
+use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
+use crate::machine::record::{Ending, Record};
+use crate::store::journal::{Batch, CallMove, Head, LoadedRun, NewCall, NewStep};
+
+/// What comes from outside the records of a decision.
+#[derive(Debug)]
+pub(crate) struct Stamp<'a> {
+    /// The moment.
+    pub(crate) now: DateTime<Utc>,
+    /// Where ids come from.
+    pub(crate) ids: &'a dyn Ids,
+    /// What the provider answered, byte for byte, when the decision is about a reply.
+    pub(crate) raw_reply: Option<Vec<u8>>,
+}
+
+/// A call of the current action, as far as the journal has to know it.
+#[derive(Debug, Clone, PartialEq)]
+struct Slot {
+    call_id: CallId,
+    name: String,
+    attempt: u32,
+    state: CallState,
+    is_told: bool,
+}
+
+/// A worker's picture of a run's rows: where they end, and what the model sees.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Journal {
+    /// Where the next append goes.
+    pub(crate) head: Head,
+    /// The run's facts.
+    pub(crate) facts: RunFacts,
+    /// The steps a model sees, in order.
+    pub(crate) history: Vec<StepContent>,
+    closing: bool,
+    action_seq: i64,
+    slots: Vec<Slot>,
+}
+
+impl Journal {
+    /// The picture after a load.
+    pub(crate) fn of(loaded: &LoadedRun) -> Self {
+        let action_seq = loaded.calls.last().map_or(0, |call| call.step_seq);
+        let slots = loaded
+            .calls
+            .iter()
+            .filter(|call| call.step_seq == action_seq)
+            .map(|call| Slot {
+                call_id: call.planned.call_id.clone(),
+                name: call.planned.name.clone(),
+                attempt: call.attempt,
+                state: call.state,
+                is_told: false,
+            })
+            .collect();
+        let mut journal = Self {
+            head: loaded.head,
+            facts: loaded.run.facts.clone(),
+            history: loaded.steps.iter().map(|step| step.content.clone()).collect(),
+            closing: loaded.closing,
+            action_seq,
+            slots,
+        };
+        // What had ended in order was told when it was written.
+        drop(journal.newly_told());
+        journal
+    }
+
+    /// The batch that writes a decision, and the picture after it. The picture holds only once the
+    /// batch is stored.
+    pub(crate) fn plan(&self, records: &[Record], stamp: &Stamp<'_>) -> (Batch, Self) {
+        let mut draft = Draft { journal: self.clone(), batch: self.empty_batch(stamp), stamp };
+        for record in records {
+            draft.write(record);
+        }
+        let Draft { mut journal, mut batch, .. } = draft;
+        journal.head.next_seq += count(batch.steps.len());
+        journal.head.next_event_seq += count(batch.events.len());
+        batch.facts = journal.facts.clone();
+        batch.closing = journal.closing;
+        (batch, journal)
+    }
+
+    fn empty_batch(&self, stamp: &Stamp<'_>) -> Batch {
+        Batch {
+            op_id: stamp.ids.random(),
+            now: stamp.now,
+            facts: self.facts.clone(),
+            closing: self.closing,
+            is_progress: false,
+            despite_cancel: false,
+            steps: Vec::new(),
+            calls: Vec::new(),
+            moves: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Results are told in call order: the places that have ended with every place before them, and
+    /// were not told yet.
+    fn newly_told(&mut self) -> Vec<u32> {
+        let mut told = Vec::new();
+        for (place, slot) in (0_u32..).zip(self.slots.iter_mut()) {
+            if slot.state != CallState::Ended {
+                break;
+            }
+            let is_news = !std::mem::replace(&mut slot.is_told, true);
+            // The answer is told as the end of the run, not as a tool's result.
+            if is_news && slot.name != FINAL_ANSWER {
+                told.push(place);
+            }
+        }
+        told
+    }
+}
+
+/// A batch in the making.
+struct Draft<'a> {
+    journal: Journal,
+    batch: Batch,
+    stamp: &'a Stamp<'a>,
+}
+
+impl Draft<'_> {
+    fn write(&mut self, record: &Record) {
+        match record {
+            Record::TaskGiven { .. } | Record::Resumed => {}
+            Record::TurnStarted { turn, attempt, closing } => {
+                self.start_turn(*turn, *attempt, *closing);
+            }
+            Record::SystemSaid { text } => {
+                self.recorded(StepContent::System(SystemStep { text: text.clone() }));
+            }
+            Record::Replied { turn, attempt, reply, calls } => {
+                self.reply((*turn, *attempt), reply, calls);
+            }
+            Record::CallsStarted { call_ids } => {
+                for call_id in call_ids {
+                    self.move_call(call_id, CallState::Started, 1, None);
+                }
+            }
+            Record::CallRestarted { call_id, attempt } => {
+                self.move_call(call_id, CallState::Started, *attempt, None);
+            }
+            Record::CallEnded { outcome } => self.end_call(outcome),
+            Record::ActionRecorded { turn } => {
+                let data = EventData::Step { step_seq: self.journal.action_seq, turn: *turn };
+                self.event(EventName::StepRecorded, data);
+            }
+            Record::RetryAsked { cause, content, .. } => {
+                let retry = RetryStep { cause: *cause, content: content.clone() };
+                self.recorded(StepContent::Retry(retry));
+            }
+            Record::Ended(ending) => self.end(ending),
+        }
+    }
+
+    fn event(&mut self, name: EventName, data: EventData) {
+        self.batch.events.push((name, data));
+    }
+
+    /// Appends a step and answers its `seq`.
+    fn step(&mut self, content: StepContent, attempt: u32, raw_reply: Option<Vec<u8>>) -> i64 {
+        let seq = self.journal.head.next_seq + count(self.batch.steps.len());
+        self.journal.history.push(content.clone());
+        self.journal.facts.steps = self.journal.facts.steps.saturating_add(1);
+        self.batch.is_progress = true;
+        self.batch.steps.push(NewStep {
+            id: StepId::from(self.stamp.ids.sortable()),
+            turn: self.journal.facts.turn,
+            attempt,
+            content,
+            raw_reply,
+        });
+        seq
+    }
+
+    /// Appends a step that is complete as it is.
+    fn recorded(&mut self, content: StepContent) {
+        let step_seq = self.step(content, 0, None);
+        let data = EventData::Step { step_seq, turn: self.journal.facts.turn };
+        self.event(EventName::StepRecorded, data);
+    }
+
+    fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {
+        self.journal.facts.turn = turn;
+        self.journal.facts.attempt = attempt;
+        self.journal.closing = closing;
+        let name = if attempt == 1 { EventName::TurnStarted } else { EventName::TurnRestarted };
+        self.event(name, EventData::Turn { turn, attempt });
+    }
+
+    fn reply(&mut self, (turn, attempt): (u32, u32), reply: &Reply, calls: &[PlannedCall]) {
+        let action = ActionStep { reply: reply.clone(), outcomes: Vec::new(), v1: None };
+        let usage = self.journal.facts.usage.plus(reply.usage.unwrap_or_default());
+        self.journal.facts.usage = usage;
+        let raw = self.stamp.raw_reply.clone();
+        let step_seq = self.step(StepContent::Action(action), attempt, raw);
+        self.journal.action_seq = step_seq;
+        self.journal.slots.clear();
+        for (call_idx, planned) in (0_u32..).zip(calls) {
+            if planned.name != FINAL_ANSWER {
+                self.event(EventName::ToolCall, EventData::Call { step_seq, call_idx, turn });
+            }
+            self.new_call(step_seq, call_idx, planned);
+        }
+        for planned in calls {
+            if let Some(outcome) = &planned.settled {
+                self.end_call(outcome);
+            }
+        }
+    }
+
+    fn new_call(&mut self, step_seq: i64, call_idx: u32, planned: &PlannedCall) {
+        self.journal.slots.push(Slot {
+            call_id: planned.call_id.clone(),
+            name: planned.name.clone(),
+            attempt: 0,
+            state: CallState::Planned,
+            is_told: false,
+        });
+        self.batch.calls.push(NewCall {
+            step_seq,
+            call_idx,
+            planned: planned.clone(),
+            state: CallState::Planned,
+            attempt: 0,
+            outcome: None,
+        });
+    }
+
+    fn end_call(&mut self, outcome: &ToolOutcome) {
+        let slot = self.journal.slots.iter().find(|slot| slot.call_id == outcome.tool_call_id);
+        let attempt = slot.map_or(0, |slot| slot.attempt);
+        self.move_call(&outcome.tool_call_id, CallState::Ended, attempt, Some(outcome));
+        self.batch.is_progress = true;
+        let (step_seq, turn) = (self.journal.action_seq, self.journal.facts.turn);
+        for call_idx in self.journal.newly_told() {
+            self.event(EventName::ToolResult, EventData::Call { step_seq, call_idx, turn });
+        }
+        self.show_outcomes();
+    }
+
+    /// Moves a call on: in place when it is new in this batch, as a guarded update otherwise.
+    fn move_call(
+        &mut self,
+        call_id: &CallId,
+        to: CallState,
+        attempt: u32,
+        outcome: Option<&ToolOutcome>,
+    ) {
+        let Some(slot) = self.journal.slots.iter_mut().find(|slot| slot.call_id == *call_id) else {
+            return;
+        };
+        let from = std::mem::replace(&mut slot.state, to);
+        slot.attempt = attempt;
+        let new = self.batch.calls.iter_mut().find(|call| call.planned.call_id == *call_id);
+        if let Some(call) = new {
+            (call.state, call.attempt, call.outcome) = (to, attempt, outcome.cloned());
+        } else {
+            let (call_id, outcome) = (call_id.clone(), outcome.cloned());
+            self.batch.moves.push(CallMove { call_id, from, to, attempt, outcome });
+        }
+    }
+
+    /// Puts the outcomes so far into the step that a model will see, in call order.
+    fn show_outcomes(&mut self) {
+        let written: Vec<&ToolOutcome> = self
+            .batch
+            .calls
+            .iter()
+            .filter_map(|call| call.outcome.as_ref())
+            .chain(self.batch.moves.iter().filter_map(|moved| moved.outcome.as_ref()))
+            .collect();
+        let action = self.journal.history.iter_mut().rev().find_map(|content| {
+            if let StepContent::Action(action) = content { Some(action) } else { None }
+        });
+        let Some(action) = action else { return };
+        let before = std::mem::take(&mut action.outcomes);
+        for slot in &self.journal.slots {
+            let of_slot = |outcome: &&ToolOutcome| outcome.tool_call_id == slot.call_id;
+            let outcome =
+                written.iter().copied().find(of_slot).or_else(|| before.iter().find(of_slot));
+            action.outcomes.extend(outcome.cloned());
+        }
+    }
+
+    fn end(&mut self, ending: &Ending) {
+        let name = match ending {
+            Ending::Completed { answer, output, stop_reason } => {
+                self.recorded(StepContent::Final(FinalStep {
+                    answer: answer.clone(),
+                    output: output.clone(),
+                    stop_reason: Some(*stop_reason),
+                }));
+                let facts = &mut self.journal.facts;
+                facts.status = RunStatus::Completed;
+                facts.stop_reason = Some(*stop_reason);
+                facts.answer = Some(answer.clone());
+                facts.output.clone_from(output);
+                EventName::RunCompleted
+            }
+            Ending::Failed(failure) => {
+                let facts = &mut self.journal.facts;
+                facts.status = RunStatus::Failed;
+                facts.failure = Some(RunFailure {
+                    cause: failure.cause.clone(),
+                    detail: failure.detail.clone(),
+                    error_id: ErrorId::from(self.stamp.ids.sortable()),
+                });
+                EventName::RunFailed
+            }
+            Ending::Cancelled => {
+                self.journal.facts.status = RunStatus::Cancelled;
+                EventName::RunCancelled
+            }
+            Ending::Interrupted => {
+                self.journal.facts.status = RunStatus::Interrupted;
+                EventName::RunInterrupted
+            }
+        };
+        self.journal.facts.finished_at = Some(self.stamp.now);
+        self.batch.is_progress = true;
+        self.event(name, EventData::Run(self.journal.facts.clone()));
+    }
+}
+
+fn count(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

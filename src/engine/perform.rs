@@ -1,0 +1,242 @@
+//! Effects to inputs: asks the model, runs the tools, and says what came of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use super::feed::Publisher;
+use super::{Context, sanitise};
+use crate::domain::agent::AgentSpec;
+use crate::domain::event::Delta;
+use crate::domain::id::CallId;
+use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
+use crate::domain::model::ModelError;
+use crate::domain::run::{Failure, FailureCause};
+use crate::domain::step::StepContent;
+use crate::machine::effect::Effect;
+use crate::machine::input::Input;
+use crate::machine::state::State;
+use crate::provider::{ModelAnswer, ModelCall, retry};
+use crate::render::framing::Tags;
+use crate::render::observation::OutputLimits;
+use crate::render::profile::Profile;
+use crate::render::{RenderInput, render};
+use crate::store::journal::LoadedRun;
+use crate::tools::{CallRequest, ToolSet};
+use crate::wire::DeltaPiece;
+
+/// An effect that is over.
+pub(super) struct Done {
+    /// Which one.
+    pub(super) effect: Effect,
+    /// What came of it.
+    pub(super) input: Input,
+    /// What the provider answered, byte for byte.
+    pub(super) raw_reply: Option<Vec<u8>>,
+    /// What the operator should know of a failure.
+    pub(super) operator_detail: Option<String>,
+    /// How long to wait before the model is asked again.
+    pub(super) pause: Option<Duration>,
+}
+
+/// Performs the effects of one run.
+pub(super) struct Performer {
+    context: Arc<Context>,
+    agent: Arc<AgentSpec>,
+    tools: Arc<ToolSet>,
+    profile: Profile,
+    tags: Tags,
+    limits: OutputLimits,
+    epoch: i64,
+    pause: Duration,
+}
+
+impl Performer {
+    pub(super) fn new(context: &Arc<Context>, loaded: &LoadedRun, epoch: i64) -> Self {
+        let agent = &loaded.agent;
+        Self {
+            context: Arc::clone(context),
+            tools: Arc::new(context.parts.toolbox.toolset(agent)),
+            profile: Profile::resolve(&agent.model),
+            tags: Tags::default(),
+            limits: OutputLimits::from(agent),
+            agent: Arc::new(agent.clone()),
+            epoch,
+            pause: Duration::ZERO,
+        }
+    }
+
+    /// Waits this long before the next model call, and only before that one.
+    pub(super) const fn pause(&mut self, pause: Duration) {
+        self.pause = pause;
+    }
+
+    /// A future that performs an effect. Dropping it hangs up on the model or the tool.
+    pub(super) fn perform(
+        &mut self,
+        effect: Effect,
+        state: &State,
+        history: &[StepContent],
+        publisher: &Arc<Publisher>,
+    ) -> BoxFuture<'static, Done> {
+        match &effect {
+            Effect::CallModel { turn, attempt, closing } => {
+                let call = self.model_call((*turn, *attempt), *closing, history);
+                let pause = std::mem::take(&mut self.pause);
+                let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
+                let publisher = Arc::clone(publisher);
+                Box::pin(async move {
+                    tokio::time::sleep(pause).await;
+                    ask(&context, &tools, (effect, call), &publisher).await
+                })
+            }
+            Effect::CallTool { call_id, attempt } => {
+                let request = self.tool_call(state, call_id, *attempt);
+                let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
+                Box::pin(async move {
+                    let attempt = request.attempt;
+                    let outcome = context.parts.toolbox.call(&tools, &request).await;
+                    Done::of(effect, Input::CallEnded { outcome, attempt })
+                })
+            }
+            // Not performed: the driver puts the calls on record itself.
+            Effect::StartCalls { call_ids } => {
+                let input = Input::CallsStarting { call_ids: call_ids.clone() };
+                Box::pin(std::future::ready(Done::of(effect, input)))
+            }
+        }
+    }
+
+    /// What had arrived of the reply in flight, when there is one.
+    pub(super) fn partial(&self, publisher: &Publisher, state: &State) -> Option<Reply> {
+        let partial = publisher.partial();
+        if !state.awaits_reply(partial.turn, partial.attempt) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        if !partial.thinking.is_empty() {
+            parts.push(ReplyPart::Thinking(ThinkingPart {
+                text: partial.thinking,
+                signature: None,
+                id: None,
+                issuer: Some(self.agent.model.provider),
+            }));
+        }
+        if !partial.text.is_empty() {
+            parts.push(ReplyPart::Text(TextPart { text: partial.text }));
+        }
+        let mut reply = Reply {
+            provider: Some(self.agent.model.provider),
+            model: Some(self.agent.model.name.clone()),
+            response_id: None,
+            finish_reason: None,
+            usage: None,
+            state: ReplyState::Interrupted,
+            parts,
+        };
+        sanitise::reply(&mut reply);
+        Some(reply)
+    }
+
+    fn model_call(
+        &self,
+        (turn, attempt): (u32, u32),
+        closing: bool,
+        history: &[StepContent],
+    ) -> ModelCall {
+        let input = RenderInput {
+            model: &self.agent.model,
+            instructions: self.agent.instructions.as_deref(),
+            steps: history,
+            tools: self.tools.definitions(),
+            closing,
+            tags: &self.tags,
+            limits: &self.limits,
+        };
+        ModelCall {
+            spec: self.agent.model.clone(),
+            prompt: render(&input, &self.profile),
+            profile: self.profile,
+            turn,
+            attempt,
+            timeout: Duration::from_millis(self.agent.model_timeout_ms),
+        }
+    }
+
+    fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
+        let planned = state.call(call_id).map(|call| &call.planned);
+        CallRequest {
+            call_id: call_id.clone(),
+            name: planned.map_or_else(String::new, |planned| planned.name.clone()),
+            arguments: planned.map_or_else(String::new, |planned| planned.arguments.clone()),
+            attempt,
+            epoch: self.epoch,
+        }
+    }
+}
+
+impl Done {
+    fn of(effect: Effect, input: Input) -> Self {
+        Self { effect, input, raw_reply: None, operator_detail: None, pause: None }
+    }
+}
+
+/// Asks the model once.
+async fn ask(
+    context: &Context,
+    tools: &ToolSet,
+    (effect, call): (Effect, ModelCall),
+    publisher: &Publisher,
+) -> Done {
+    let (turn, attempt) = (call.turn, call.attempt);
+    let mut on_delta = |piece: DeltaPiece| {
+        publisher.delta(Delta { turn, attempt, kind: piece.kind, text: piece.text });
+    };
+    match context.parts.models.call(&call, &mut on_delta).await {
+        Ok(answer) => heard(context, tools, effect, (turn, attempt), answer),
+        Err(error) => failed(context, effect, (turn, attempt), &error),
+    }
+}
+
+fn heard(
+    context: &Context,
+    tools: &ToolSet,
+    effect: Effect,
+    (turn, attempt): (u32, u32),
+    answer: ModelAnswer,
+) -> Done {
+    let mut reply = answer.reply;
+    sanitise::reply(&mut reply);
+    for part in &mut reply.parts {
+        if let ReplyPart::ToolCall(call) = part {
+            // Providers reuse ids; ours are unique for good.
+            let id = context.parts.ids.sortable().simple();
+            call.tool_call_id = CallId(format!("call_{id}"));
+        }
+    }
+    let calls = tools.plan(&reply);
+    let verdict = reply.text().and_then(|text| tools.verdict(&text));
+    let input = Input::Replied { turn, attempt, reply, calls, verdict };
+    Done { raw_reply: Some(answer.response.to_vec()), ..Done::of(effect, input) }
+}
+
+fn failed(
+    context: &Context,
+    effect: Effect,
+    (turn, attempt): (u32, u32),
+    error: &ModelError,
+) -> Done {
+    let pause = retry::backoff(attempt, error.retry_after_ms, context.jitter());
+    let cause = FailureCause::Model {
+        provider: error.provider,
+        provider_status: error.provider_status,
+        kind: error.kind,
+    };
+    let failure = Failure { cause, detail: error.to_string() };
+    // A provider that asks for more patience than a run has is as good as one that said no.
+    let retryable = error.retryable && pause.is_some();
+    let input = Input::ModelFailed { turn, attempt, retryable, failure };
+    let operator_detail = Some(error.operator_detail.clone());
+    Done { operator_detail, pause, ..Done::of(effect, input) }
+}

@@ -1,0 +1,120 @@
+//! The worker pool: claims what waits, as far as there is room, and keeps the leases alive.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use uuid::Uuid;
+
+use super::Context;
+use super::driver::Driver;
+use crate::store::lease::{self, Claim};
+use crate::store::{StoreError, idempotency};
+
+/// How many runs one statement claims.
+const CLAIM_AT_ONCE: usize = 16;
+
+pub(super) fn start(context: &Arc<Context>) {
+    context.tasks.spawn(claim_loop(Arc::clone(context)));
+    context.tasks.spawn(heartbeat_loop(Arc::clone(context)));
+    context.tasks.spawn(sweep_loop(Arc::clone(context)));
+}
+
+async fn claim_loop(context: Arc<Context>) {
+    while !context.tasks.is_stopping() {
+        if claim(&context).await.unwrap_or_else(not_claimed) {
+            continue;
+        }
+        // Replicas that were started together drift apart.
+        let poll = context.parts.settings.poll.mul_f64(0.7 + 0.6 * context.jitter());
+        tokio::select! {
+            () = context.tasks.stopping() => {}
+            () = context.wake.notified() => {}
+            () = tokio::time::sleep(poll) => {}
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `unwrap_or_else` hands on")]
+fn not_claimed(error: StoreError) -> bool {
+    tracing::warn!(%error, source = ?error, "runs could not be claimed");
+    false
+}
+
+/// Claims as many runs as there is room for; whether there may be more.
+async fn claim(context: &Arc<Context>) -> Result<bool, StoreError> {
+    let room = context.parts.settings.concurrency.saturating_sub(context.leases.len());
+    let tokens: Vec<Uuid> =
+        (0..room.min(CLAIM_AT_ONCE)).map(|_| context.parts.ids.random()).collect();
+    if tokens.is_empty() {
+        return Ok(false);
+    }
+    let claimed_at = context.parts.clock.monotonic();
+    let ttl = context.parts.settings.lease;
+    let claims = lease::claim(context.store(), &tokens, ttl, context.now()).await?;
+    let has_more = claims.len() == tokens.len();
+    for claim in claims {
+        drive(context, claim, claimed_at);
+    }
+    Ok(has_more)
+}
+
+fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
+    let (hold, signals) = context.leases.hold(&claim, claimed_at);
+    let shared = Arc::clone(context);
+    context.tasks.spawn(async move {
+        let run = claim.run;
+        let driving = Driver::drive(Arc::clone(&shared), claim, signals);
+        // A panic is a bug; it must cost one run its lease, not the process its life. The lease runs
+        // out, and a run that keeps doing this is given up as poisoned.
+        match AssertUnwindSafe(driving).catch_unwind().await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::error!(%run, error = %error, source = ?error, "a run was left to its lease");
+            }
+            Err(_) => tracing::error!(%run, "driving a run panicked; it is left to its lease"),
+        }
+        drop(hold);
+        // There is room for one more.
+        shared.wake.notify_one();
+    });
+}
+
+async fn heartbeat_loop(context: Arc<Context>) {
+    // The heart beats until the last run is given up, also through a drain.
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(context.parts.settings.heartbeat) => {}
+            () = context.tasks.stopping() => {
+                if context.leases.is_empty() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        let now = context.parts.clock.monotonic();
+        context.leases.beat(context.store(), context.parts.settings.lease, now).await;
+    }
+}
+
+async fn sweep(context: &Context) -> Result<(), StoreError> {
+    if lease::sweep(context.store()).await? > 0 {
+        context.wake.notify_one();
+    }
+    idempotency::forget_old(context.store()).await?;
+    Ok(())
+}
+
+async fn sweep_loop(context: Arc<Context>) {
+    while !context.tasks.is_stopping() {
+        if let Err(error) = sweep(&context).await {
+            tracing::warn!(%error, source = ?error, "the sweep did not go through");
+        }
+        let pause = context.parts.settings.sweep.mul_f64(0.8 + 0.4 * context.jitter());
+        tokio::select! {
+            () = context.tasks.stopping() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading an answer: an error by its status, a stream, or a whole body.
+
+use bytes::{Bytes, BytesMut};
+use chrono::{DateTime, Utc};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Bounds;
+use super::peer::Peer;
+use crate::domain::message::Reply;
+use crate::domain::model::{ModelError, ModelErrorKind, Provider};
+use crate::wire::{self, DeltaPiece, RetryHints, StreamDecoder};
+
+/// Reads one answer.
+pub(super) struct Reader {
+    pub(super) provider: Provider,
+    pub(super) bounds: Bounds,
+    pub(super) peer: Peer,
+}
+
+impl Reader {
+    /// The reply and the bytes it was read from.
+    pub(super) async fn read(
+        mut self,
+        streams: bool,
+        now: DateTime<Utc>,
+        on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
+    ) -> Result<(Reply, Bytes), ModelError> {
+        if !(200..300).contains(&self.peer.status) {
+            return Err(self.refusal(now).await);
+        }
+        if self.holds_events(streams) {
+            return self.read_events(on_delta).await;
+        }
+        let mut body = BytesMut::new();
+        while let Some(bytes) = self.next(!body.is_empty()).await? {
+            self.keep(&mut body, &bytes)?;
+        }
+        let reply = wire::decode(self.provider, &body)?;
+        Ok((reply, body.freeze()))
+    }
+
+    /// Some servers stream unasked, and some answer a request for a stream with a plain body or a
+    /// page. What says nothing about itself is taken for what was asked.
+    fn holds_events(&self, streams: bool) -> bool {
+        let content_type = self.peer.content_type.to_ascii_lowercase();
+        let plain = content_type.contains("json") || content_type.contains("html");
+        content_type.starts_with("text/event-stream") || (streams && !plain)
+    }
+
+    /// Reads the beginning of an error's body; that it breaks off takes nothing from its status.
+    async fn refusal(mut self, now: DateTime<Utc>) -> ModelError {
+        let mut body = BytesMut::new();
+        while body.len() < self.bounds.error {
+            let Ok(Some(bytes)) = self.next(true).await else { break };
+            body.extend_from_slice(&bytes);
+        }
+        body.truncate(self.bounds.error);
+        let hints = RetryHints {
+            retry_after_ms: self.peer.retry_after_ms,
+            retry_after: self.peer.retry_after,
+            should_retry: self.peer.should_retry,
+            now,
+        };
+        wire::classify(self.provider, self.peer.status, &hints, &body)
+    }
+
+    async fn read_events(
+        mut self,
+        on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
+    ) -> Result<(Reply, Bytes), ModelError> {
+        let mut decoder = StreamDecoder::new(self.provider);
+        let mut body = BytesMut::new();
+        let mut until = None;
+        while !decoder.is_done() {
+            let next = self.next_until(!body.is_empty(), until).await;
+            let bytes = match next {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                // The model has said why it stopped: nothing of its reply is missing.
+                Err(_) if decoder.is_complete() => break,
+                Err(error) => return Err(error),
+            };
+            self.keep(&mut body, &bytes)?;
+            decoder.push(&bytes)?.into_iter().for_each(&mut *on_delta);
+            if decoder.is_complete() && until.is_none() {
+                until = Some(Instant::now() + self.bounds.linger);
+            }
+        }
+        let reply = decoder.finish()?;
+        self.release().await;
+        Ok((reply, body.freeze()))
+    }
+
+    /// Takes the end of the body when it is already there, so that the connection can be used
+    /// again; a server that does not close is hung up on.
+    async fn release(mut self) {
+        let end = self.peer.chunk(self.provider);
+        drop(timeout(std::time::Duration::from_millis(20), end).await);
+    }
+
+    async fn next_until(
+        &mut self,
+        begun: bool,
+        until: Option<Instant>,
+    ) -> Result<Option<Bytes>, ModelError> {
+        match until {
+            Some(until) => timeout_at(until, self.next(begun)).await.unwrap_or(Ok(None)),
+            None => self.next(begun).await,
+        }
+    }
+
+    /// The next bytes. A body that has begun may not fall silent; until then only the call's
+    /// deadline counts, since a model may think for long.
+    async fn next(&mut self, begun: bool) -> Result<Option<Bytes>, ModelError> {
+        let (provider, idle) = (self.provider, self.bounds.idle);
+        let chunk = self.peer.chunk(provider);
+        if !begun {
+            return chunk.await;
+        }
+        timeout(idle, chunk).await.unwrap_or_else(|_| {
+            let what = format!("silence of {} ms in the middle of an answer", idle.as_millis());
+            Err(ModelError::new(provider, ModelErrorKind::Timeout, what))
+        })
+    }
+
+    fn keep(&self, body: &mut BytesMut, bytes: &Bytes) -> Result<(), ModelError> {
+        if body.len() + bytes.len() > self.bounds.reply {
+            let what = format!("the answer is larger than {} bytes", self.bounds.reply);
+            let error = ModelError::new(self.provider, ModelErrorKind::Protocol, what);
+            return Err(ModelError { retryable: false, ..error });
+        }
+        body.extend_from_slice(bytes);
+        Ok(())
+    }
+}

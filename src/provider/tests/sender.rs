@@ -1,0 +1,206 @@
+//! The sender against servers that behave and servers that do not.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::server::{Server, Then, ask, call, event, finished, head, models, said, stream_head};
+use crate::domain::model::{ModelError, ModelErrorKind as Kind};
+use crate::provider::{Bounds, ModelAnswer, ModelCall, ProviderKeys};
+
+async fn answered(then: Then) -> Result<ModelAnswer, ModelError> {
+    let server = Server::start(then);
+    ask(&models(ProviderKeys::default()), &call(&server.base_url)).await.0
+}
+
+async fn failed(then: Then) -> ModelError {
+    answered(then).await.unwrap_err()
+}
+
+fn unstreamed(base_url: &str) -> ModelCall {
+    let mut call = call(base_url);
+    call.prompt.settings.stream = Some(false);
+    call
+}
+
+#[tokio::test]
+async fn a_stream_is_handed_on_in_pieces_and_kept_as_received() {
+    let pieces = vec![stream_head(), said("Hel"), said("lo"), finished(), event("[DONE]")];
+    let server = Server::start(Then::Close(pieces.clone()));
+    let call = call(&server.base_url);
+    let (answer, handed_on) = ask(&models(ProviderKeys::default()), &call).await;
+    let answer = answer.unwrap();
+    let texts: Vec<_> = handed_on.iter().map(|piece| piece.text.as_str()).collect();
+    assert_eq!(texts, ["Hel", "lo"]);
+    assert_eq!(answer.reply.text().as_deref(), Some("Hello"));
+    assert_eq!(answer.response, pieces[1..].concat());
+    assert_eq!((answer.status, &answer.request), (200, &call.request()));
+    let request = server.requests.recv().unwrap();
+    assert!(request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{request}");
+    assert!(request.ends_with(std::str::from_utf8(&answer.request).unwrap()), "{request}");
+    assert!(!request.to_lowercase().contains("authorization"), "{request}");
+}
+
+#[tokio::test]
+async fn a_whole_reply_is_read_after_keep_alive_white_space() {
+    let body = b"\n\n  {\"choices\":[{\"message\":{\"content\":\"hi\"}}]}".to_vec();
+    let json = head("200 OK", "content-type: application/json\r\n");
+    let server = Server::start(Then::Close(vec![json, body]));
+    let (answer, pieces) =
+        ask(&models(ProviderKeys::default()), &unstreamed(&server.base_url)).await;
+    assert_eq!(answer.unwrap().reply.text().as_deref(), Some("hi"));
+    assert!(pieces.is_empty());
+}
+
+#[tokio::test]
+async fn a_plain_body_on_a_stream_is_read_as_one() {
+    let json = head("200 OK", "content-type: application/json\r\n");
+    let reply = b"{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}".to_vec();
+    let answer = answered(Then::Close(vec![json.clone(), reply])).await.unwrap();
+    assert_eq!(answer.reply.text().as_deref(), Some("hi"));
+    let error = b"{\"error\":{\"code\":\"insufficient_quota\"}}".to_vec();
+    assert_eq!(failed(Then::Close(vec![json, error])).await.kind, Kind::Quota);
+}
+
+#[tokio::test]
+async fn a_page_with_status_200_is_a_protocol_error() {
+    let html = head("200 OK", "content-type: text/html\r\n");
+    let error = failed(Then::Close(vec![html, b"<html>hello</html>".to_vec()])).await;
+    assert_eq!((error.kind, error.retryable), (Kind::Protocol, true));
+}
+
+#[tokio::test]
+async fn a_status_says_what_failed_and_when_to_come_back() {
+    let head =
+        head("429 Too Many Requests", "retry-after: 7\r\ncontent-type: application/json\r\n");
+    let body = b"{\"error\":{\"message\":\"slow down\",\"code\":\"rate_limit_exceeded\"}}".to_vec();
+    let error = failed(Then::Close(vec![head, body])).await;
+    assert_eq!((error.kind, error.provider_status), (Kind::RateLimit, Some(429)));
+    assert_eq!((error.retry_after_ms, error.retryable), (Some(7_000), true));
+    assert_eq!(error.provider_code.as_deref(), Some("rate_limit_exceeded"));
+}
+
+#[tokio::test]
+async fn an_endless_error_body_is_read_to_its_bound_only() {
+    let server = Server::start(Then::Hold(vec![head("502 Bad Gateway", ""), vec![b'x'; 500]]));
+    let error = ask(&models(ProviderKeys::default()), &call(&server.base_url)).await.0.unwrap_err();
+    assert_eq!((error.kind, error.operator_detail.len()), (Kind::Server, 100));
+    server.hung_up.recv().unwrap();
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let error = failed(Then::Close(vec![head("307 T", "location: http://127.0.0.1:1/\r\n")])).await;
+    assert_eq!((error.kind, error.retryable), (Kind::Protocol, false));
+    assert_eq!(error.provider_status, Some(307));
+}
+
+#[tokio::test]
+async fn a_stream_that_just_ends_is_truncated() {
+    let error = failed(Then::Close(vec![stream_head(), said("Hel")])).await;
+    assert_eq!((error.kind, error.retryable), (Kind::TruncatedStream, true));
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_a_transport_error() {
+    let promised = head("200 OK", "content-type: text/event-stream\r\ncontent-length: 9999\r\n");
+    let error = failed(Then::Close(vec![promised.clone(), said("Hel")])).await;
+    assert_eq!((error.kind, error.retryable), (Kind::Transport, true));
+    assert_eq!(failed(Then::Close(vec![promised])).await.kind, Kind::Transport);
+    assert_eq!(failed(Then::Close(vec![])).await.kind, Kind::Transport);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_after_the_finish_reason_loses_nothing() {
+    let promised = head("200 OK", "content-type: text/event-stream\r\ncontent-length: 9999\r\n");
+    let answer = answered(Then::Close(vec![promised, said("Hello"), finished()])).await;
+    assert_eq!(answer.unwrap().reply.text().as_deref(), Some("Hello"));
+}
+
+#[tokio::test]
+async fn a_server_that_never_closes_is_hung_up_on_after_the_finish_reason() {
+    for last in [finished(), [finished(), event("[DONE]")].concat()] {
+        let server = Server::start(Then::Hold(vec![stream_head(), said("Hello"), last]));
+        let (answer, _) = ask(&models(ProviderKeys::default()), &call(&server.base_url)).await;
+        assert_eq!(answer.unwrap().reply.text().as_deref(), Some("Hello"));
+        server.hung_up.recv().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_meets_the_deadline() {
+    for sent in [vec![], vec![stream_head()], vec![stream_head(), said("Hel")]] {
+        let server = Server::start(Then::Hold(sent));
+        let mut call = call(&server.base_url);
+        call.timeout = Duration::from_millis(200);
+        let error = ask(&models(ProviderKeys::default()), &call).await.0.unwrap_err();
+        assert_eq!((error.kind, error.retryable), (Kind::Timeout, true));
+        server.hung_up.recv().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_falls_silent_is_given_up_before_the_deadline() {
+    let server = Server::start(Then::Hold(vec![stream_head(), said("Hel")]));
+    let bounds = Bounds { idle: Duration::from_millis(50), ..Bounds::default() };
+    let models = models(ProviderKeys::default()).with_bounds(bounds);
+    let error = ask(&models, &call(&server.base_url)).await.0.unwrap_err();
+    assert_eq!(error.kind, Kind::Timeout);
+    assert!(error.operator_detail.contains("silence"), "{error:?}");
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_transport_error_that_does_not_show_the_address() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base_url = format!("http://{}/secret-path", server.local_addr().unwrap());
+    drop(server);
+    let error = ask(&models(ProviderKeys::default()), &call(&base_url)).await.0.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (Kind::Transport, true));
+    assert!(!error.operator_detail.contains("secret-path"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_reply_beyond_the_bound_is_refused_for_good() {
+    let big = said(&"x".repeat(100_000));
+    let error = failed(Then::Close(vec![stream_head(), big])).await;
+    assert_eq!((error.kind, error.retryable), (Kind::Protocol, false));
+}
+
+#[tokio::test]
+async fn dropping_the_call_hangs_up() {
+    let server = Server::start(Then::Hold(vec![stream_head(), said("Hel")]));
+    let models = models(ProviderKeys::default());
+    let call = call(&server.base_url);
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    let mut on_delta = |_| {
+        let sent = begun.take().map(|begun| begun.send(()));
+        assert_eq!(sent, Some(Ok(())));
+    };
+    tokio::select! {
+        answer = models.call(&call, &mut on_delta) => panic!("{answer:?}"),
+        begun = has_begun => begun.unwrap(),
+    }
+    server.hung_up.recv().unwrap();
+}
+
+#[tokio::test]
+async fn the_operators_key_is_shown_to_listed_origins_only() {
+    for listed in [true, false] {
+        let server = Server::start(Then::Close(vec![stream_head(), said("x"), finished()]));
+        let origin = server.base_url.trim_end_matches("/v1").to_owned();
+        let keys = ProviderKeys {
+            openai: Some(SecretString::from("sesame")),
+            openai_origins: if listed { vec![origin] } else { vec![] },
+        };
+        ask(&models(keys), &call(&server.base_url)).await.0.unwrap();
+        let request = server.requests.recv().unwrap();
+        assert_eq!(request.contains("authorization: Bearer sesame\r\n"), listed, "{request}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_fails_for_good() {
+    let error = ask(&models(ProviderKeys::default()), &call("not a url")).await.0.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (Kind::BadRequest, false));
+}

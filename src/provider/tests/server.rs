@@ -1,0 +1,143 @@
+//! Loopback servers that answer one connection with given bytes, and what is needed to ask them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crate::clock::System;
+use crate::domain::model::{ModelError, ModelSettings, ModelSpec, Provider};
+use crate::provider::{Bounds, ModelAnswer, ModelCall, Models, ProviderKeys, client};
+use crate::render::profile::Profile;
+use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
+use crate::wire::DeltaPiece;
+
+/// What a server does after it has read a request.
+pub(super) enum Then {
+    /// Writes these pieces and closes.
+    Close(Vec<Vec<u8>>),
+    /// Writes these pieces and waits for the client to hang up.
+    Hold(Vec<Vec<u8>>),
+}
+
+/// A server for one connection.
+pub(super) struct Server {
+    pub(super) base_url: String,
+    /// The head and body of the request.
+    pub(super) requests: Receiver<String>,
+    /// Says so when the client hung up on a server that holds.
+    pub(super) hung_up: Receiver<()>,
+}
+
+impl Server {
+    pub(super) fn start(then: Then) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let (told, requests) = channel();
+        let (gone, hung_up) = channel();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            told.send(read_request(&mut stream)).unwrap_or_default();
+            let (Then::Close(pieces) | Then::Hold(pieces)) = &then;
+            for piece in pieces {
+                // A client that has seen enough hangs up.
+                stream.write_all(piece).unwrap_or_default();
+            }
+            if matches!(then, Then::Hold(_)) {
+                wait_for_the_end(&mut stream);
+                gone.send(()).unwrap_or_default();
+            }
+        });
+        Self { base_url, requests, hung_up }
+    }
+}
+
+fn wait_for_the_end(stream: &mut TcpStream) {
+    while stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
+}
+
+fn read_request(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer).unwrap_or(0);
+        read.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| {
+            line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned)
+        });
+        if count == 0 || body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            return text;
+        }
+    }
+}
+
+/// An answer whose body ends where the connection does.
+pub(super) fn head(status: &str, headers: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").into_bytes()
+}
+
+/// The head of a stream of events.
+pub(super) fn stream_head() -> Vec<u8> {
+    head("200 OK", "content-type: text/event-stream\r\n")
+}
+
+/// An event with a piece of text.
+pub(super) fn said(text: &str) -> Vec<u8> {
+    event(&serde_json::json!({"choices": [{"delta": {"content": text}}]}).to_string())
+}
+
+/// An event.
+pub(super) fn event(data: &str) -> Vec<u8> {
+    format!("data: {data}\n\n").into_bytes()
+}
+
+/// The event that says that the model is done.
+pub(super) fn finished() -> Vec<u8> {
+    event(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#)
+}
+
+/// A call to a server that says `hi`.
+pub(super) fn call(base_url: &str) -> ModelCall {
+    let spec = ModelSpec {
+        provider: Provider::Openai,
+        name: "m".to_owned(),
+        base_url: Some(base_url.to_owned()),
+        settings: ModelSettings::default(),
+        script: Vec::new(),
+    };
+    let hi = PromptTurn { role: Role::User, blocks: vec![Block::Text("hi".to_owned())] };
+    let prompt = Prompt {
+        model: spec.name.clone(),
+        system: None,
+        turns: vec![hi],
+        tools: Vec::new(),
+        settings: ModelSettings::default(),
+    };
+    let profile = Profile::resolve(&spec);
+    ModelCall { spec, prompt, profile, turn: 1, attempt: 1, timeout: Duration::from_secs(30) }
+}
+
+/// The sender under test, with bounds small enough to be met.
+pub(super) fn models(keys: ProviderKeys) -> Models {
+    let bounds = Bounds {
+        idle: Duration::from_secs(20),
+        linger: Duration::from_millis(30),
+        reply: 100_000,
+        error: 100,
+    };
+    let http = client::http_client().unwrap();
+    Models::new(http, keys, Arc::new(System::new())).with_bounds(bounds)
+}
+
+/// Makes a call and collects what it handed on.
+pub(super) async fn ask(
+    models: &Models,
+    call: &ModelCall,
+) -> (Result<ModelAnswer, ModelError>, Vec<DeltaPiece>) {
+    let mut pieces = Vec::new();
+    let answer = models.call(call, &mut |piece| pieces.push(piece)).await;
+    (answer, pieces)
+}
