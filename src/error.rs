@@ -219,10 +219,14 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         | StoreError::StorageFull(_)
         | StoreError::OutcomeUnknown(_)
         | StoreError::Conflict(Conflict::ThreadBusy { .. }) => true,
-        StoreError::Conflict(Conflict::AgentNameTaken | Conflict::IdTaken)
+        StoreError::Conflict(
+            Conflict::AgentNameTaken
+            | Conflict::IdTaken
+            | Conflict::IdempotencyKeyReused
+            | Conflict::Stale,
+        )
         | StoreError::Inconsistent { .. }
         | StoreError::Migration(_)
-        | StoreError::Embedded(_)
         | StoreError::Database(_) => false,
     }
 }

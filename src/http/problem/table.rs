@@ -70,22 +70,21 @@ fn of_store(error: &StoreError) -> Problem {
         StoreError::OutcomeUnknown(_) => Kind::OutcomeUnknown,
         StoreError::Conflict(conflict) => return of_conflict(conflict),
         // The caller can do nothing about these and learns nothing from them.
-        StoreError::Inconsistent { .. }
-        | StoreError::Migration(_)
-        | StoreError::Embedded(_)
-        | StoreError::Database(_) => return internal(),
+        StoreError::Inconsistent { .. } | StoreError::Migration(_) | StoreError::Database(_) => {
+            return internal();
+        }
     };
     Problem::new(kind, error.to_string())
 }
 
 fn of_conflict(conflict: &Conflict) -> Problem {
+    let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::IdTaken => {
-            Problem::new(Kind::IdConflict, conflict.to_string())
-        }
+        Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
+        Conflict::Stale => say(Kind::VersionConflict),
         Conflict::ThreadBusy { active_run_id } => {
-            Problem::new(Kind::ThreadBusy, conflict.to_string())
-                .member(|view| view.active_run_id = *active_run_id)
+            say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
     }
 }
