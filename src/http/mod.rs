@@ -1,6 +1,58 @@
 //! HTTP: endpoints, problems, streams. The only layer that names axum.
+//!
+//! A request passes `layers` (ids, size, panics), then `auth`, then an endpoint: extract → one call →
+//! view. Whatever fails on the way becomes a `problem`.
 
+pub mod auth;
+pub mod cursor;
+mod docs;
 pub mod extract;
+mod health;
+pub mod layers;
 pub mod limits;
+mod mac;
 pub mod openapi;
 pub mod problem;
+pub mod reply;
+mod state;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use serde_json::Value;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+
+pub use state::{AppState, Readiness};
+
+/// Endpoints that belong to a tenant: one line a resource.
+fn tenant_endpoints() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+}
+
+/// Endpoints that need no key.
+fn open_endpoints() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::Base::openapi()).merge(health::routes())
+}
+
+/// The whole service.
+pub fn router(state: AppState) -> Router {
+    let (tenant, tenant_document) = tenant_endpoints().split_for_parts();
+    let (open, mut document) = open_endpoints().split_for_parts();
+    document.merge(tenant_document);
+    let tenant = tenant
+        .layer(from_fn(layers::check_accept))
+        .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
+    let ids = Arc::clone(&state.ids);
+    let router =
+        open.merge(tenant).with_state(state).merge(docs::routes(&openapi::finish(&document)));
+    layers::wrap(router, ids)
+}
+
+/// The OpenAPI document that the service publishes.
+pub fn openapi_document() -> Value {
+    let mut document = open_endpoints().into_openapi();
+    document.merge(tenant_endpoints().into_openapi());
+    openapi::finish(&document)
+}

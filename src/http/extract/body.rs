@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
@@ -10,6 +11,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 
 use super::json as strict;
@@ -32,16 +34,29 @@ pub struct LargeBody<T>(pub T);
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Option<T>);
 
+/// A JSON body with the hash of its meaning: spelling, spacing and key order do not count. A repeated
+/// request is told from another one by it.
+#[derive(Debug)]
+pub struct HashedBody<T>(pub T, pub [u8; 32]);
+
 /// What a body may be at most.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
-    bytes: usize,
-    elements: usize,
+pub(super) struct Bounds {
+    pub(super) bytes: usize,
+    pub(super) elements: usize,
+    pub(super) idle: Duration,
+    pub(super) total: Duration,
 }
 
-const ORDINARY: Bounds = Bounds { bytes: limits::BODY_BYTES, elements: limits::ARRAY_ELEMENTS };
+pub(super) const ORDINARY: Bounds = Bounds {
+    bytes: limits::BODY_BYTES,
+    elements: limits::ARRAY_ELEMENTS,
+    idle: limits::BODY_IDLE,
+    total: limits::BODY_TOTAL,
+};
+
 const LARGE: Bounds =
-    Bounds { bytes: limits::LARGE_BODY_BYTES, elements: limits::LARGE_ARRAY_ELEMENTS };
+    Bounds { bytes: limits::LARGE_BODY_BYTES, elements: limits::LARGE_ARRAY_ELEMENTS, ..ORDINARY };
 
 impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
@@ -60,6 +75,19 @@ impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> fo
         check_headers(request.headers())?;
         let text = read(request, LARGE).await?;
         decode(&text, LARGE).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for HashedBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        check_headers(request.headers())?;
+        let text = read(request, ORDINARY).await?;
+        let decoded = decode(&text, ORDINARY)?;
+        let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
+        value.sort_all_objects();
+        Ok(Self(decoded, Sha256::digest(value.to_string()).into()))
     }
 }
 
@@ -101,12 +129,12 @@ fn is_plain_json(value: &str) -> bool {
 }
 
 /// Reads a body and stops at the first byte too many.
-async fn read(request: Request, bounds: Bounds) -> Result<String, Problem> {
+pub(super) async fn read(request: Request, bounds: Bounds) -> Result<String, Problem> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if announced.and_then(|text| text.parse::<usize>().ok()) > Some(bounds.bytes) {
         return Err(too_large(bounds));
     }
-    let bytes = tokio::time::timeout(limits::BODY_TOTAL, collect(request, bounds))
+    let bytes = tokio::time::timeout(bounds.total, collect(request, bounds))
         .await
         .unwrap_or_else(|_| Err(timed_out()))?;
     String::from_utf8(bytes)
@@ -117,7 +145,7 @@ async fn collect(request: Request, bounds: Bounds) -> Result<Vec<u8>, Problem> {
     let mut stream = request.into_body().into_data_stream();
     let mut bytes = Vec::new();
     loop {
-        let next = tokio::time::timeout(limits::BODY_IDLE, stream.next());
+        let next = tokio::time::timeout(bounds.idle, stream.next());
         let chunk = match next.await.map_err(|_| timed_out())? {
             None => return Ok(bytes),
             Some(Ok(chunk)) => chunk,

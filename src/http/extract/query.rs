@@ -3,8 +3,13 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use indexmap::IndexMap;
-use serde::de::value::{MapDeserializer, StringDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::de::value::{
+    MapAccessDeserializer, MapDeserializer, StrDeserializer, StringDeserializer,
+};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer as _, MapAccess,
+    Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use crate::domain::memory::Finding;
@@ -33,8 +38,8 @@ fn decode<T: DeserializeOwned>(query: &str) -> Result<T, Vec<Finding>> {
     let mut found = Vec::new();
     let mut params = collect(query, &mut found);
     loop {
-        let pairs = params.iter().map(|(name, value)| (name.clone(), value.clone()));
-        match T::deserialize(MapDeserializer::new(pairs)) {
+        let pairs = Pairs { params: params.values(), current: None };
+        match T::deserialize(MapAccessDeserializer::new(pairs)) {
             Ok(decoded) if found.is_empty() => return Ok(decoded),
             Ok(_) => return Err(found),
             Err(fault) => {
@@ -88,7 +93,7 @@ impl Param {
         visit: impl FnOnce(N) -> Result<V::Value, Fault>,
     ) -> Result<V::Value, Fault> {
         let value = self.text().parse().map_err(|_| Fault::custom(expected));
-        value.and_then(visit).map_err(|fault| fault.at(&self.name))
+        value.and_then(visit)
     }
 }
 
@@ -140,11 +145,27 @@ impl serde::de::Error for Fault {
     }
 }
 
-impl IntoDeserializer<'_, Fault> for Param {
-    type Deserializer = Self;
+/// Hands out the parameters one by one and puts their names into what goes wrong with them.
+struct Pairs<'a> {
+    params: indexmap::map::Values<'a, String, Param>,
+    current: Option<&'a Param>,
+}
 
-    fn into_deserializer(self) -> Self {
-        self
+impl<'de> MapAccess<'de> for Pairs<'_> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        self.current = self.params.next();
+        let name = self.current.map(|param| param.name.as_str().into_deserializer());
+        name.map(|name: StrDeserializer<'_, Fault>| seed.deserialize(name)).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let param = self.current.take().ok_or_else(|| Fault::custom("a value without a name"))?;
+        seed.deserialize(param.clone()).map_err(|fault| fault.at(&param.name))
     }
 }
 
@@ -153,7 +174,7 @@ impl<'de> Deserializer<'de> for Param {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let text: StringDeserializer<Fault> = self.text().to_owned().into_deserializer();
-        text.deserialize_any(visitor).map_err(|fault| fault.at(&self.name))
+        text.deserialize_any(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -183,9 +204,7 @@ impl<'de> Deserializer<'de> for Param {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let named = self.values.iter().filter(|(key, _)| !key.is_empty());
         let pairs = named.map(|(key, value)| (key.clone(), value.clone()));
-        visitor
-            .visit_map(MapDeserializer::<_, Fault>::new(pairs))
-            .map_err(|fault| fault.at(&self.name))
+        visitor.visit_map(MapDeserializer::<_, Fault>::new(pairs))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(

@@ -1,3 +1,85 @@
-//! The OpenAPI document.
+//! The OpenAPI document: made from the code, then brought into the shape that SDK generators read.
 
+mod check;
+mod downgrade;
+mod problems;
+#[cfg(test)]
+mod tests;
 pub(crate) mod unions;
+
+use serde_json::{Value, json};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+
+use super::problem::ProblemView;
+use crate::domain::memory::Finding;
+
+pub use check::findings;
+pub use downgrade::to_3_0;
+pub use problems::PROBLEMS;
+
+/// What stands in the document before any endpoint adds to it.
+#[derive(Debug, OpenApi)]
+#[openapi(
+    info(
+        title = "agentling",
+        description = "The agent server that can prove what the model saw and what the agent did.\n\n\
+                       Errors answer with `application/problem+json`; `/problems` explains each kind.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    servers((url = "/", description = "This server")),
+    tags(
+        (name = "agents", description = "Immutable, versioned configurations"),
+        (name = "threads", description = "Conversations that runs append to, and their memory"),
+        (name = "runs", description = "Durable executions on a thread"),
+        (name = "steps", description = "The entries of a thread's history"),
+        (name = "keys", description = "API keys"),
+        (name = "health", description = "Whether the server works and takes work")
+    ),
+    components(schemas(ProblemView, Finding)),
+    security(("api_key" = [])),
+    modifiers(&ApiKeyScheme)
+)]
+pub struct Base;
+
+struct ApiKeyScheme;
+
+impl Modify for ApiKeyScheme {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("ag_{id}_{secret}")
+            .description(Some("An API key. A server without keys answers on loopback without one."))
+            .build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
+    }
+}
+
+/// Brings a generated document into its published shape.
+pub fn finish(document: &utoipa::openapi::OpenApi) -> Value {
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    unions::untangle(&mut document);
+    for_each_operation(&mut document, |path, operation| {
+        problems::add(path, operation);
+        if !path.starts_with("/v1/") {
+            operation.insert("security".to_owned(), json!([]));
+        }
+    });
+    document
+}
+
+/// Visits every operation with its path.
+fn for_each_operation(
+    document: &mut Value,
+    mut visit: impl FnMut(&str, &mut serde_json::Map<String, Value>),
+) {
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    for (path, item) in paths.into_iter().flatten() {
+        for (_, operation) in item.as_object_mut().into_iter().flatten() {
+            if let Some(operation) = operation.as_object_mut() {
+                visit(path, operation);
+            }
+        }
+    }
+}

@@ -78,17 +78,13 @@ fn of_store(error: &StoreError) -> Problem {
 }
 
 fn of_conflict(conflict: &Conflict) -> Problem {
+    let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::IdTaken => {
-            Problem::new(Kind::IdConflict, conflict.to_string())
-        }
-        Conflict::IdempotencyKeyReused => {
-            Problem::new(Kind::IdempotencyKeyReused, conflict.to_string())
-        }
-        Conflict::Stale => Problem::new(Kind::PreconditionFailed, conflict.to_string()),
+        Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
+        Conflict::Stale => say(Kind::VersionConflict),
         Conflict::ThreadBusy { active_run_id } => {
-            Problem::new(Kind::ThreadBusy, conflict.to_string())
-                .member(|view| view.active_run_id = *active_run_id)
+            say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
     }
 }

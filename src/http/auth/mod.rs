@@ -1,0 +1,154 @@
+//! Authentication: from the `Authorization` header to a caller.
+
+mod key;
+mod keys;
+mod layer;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HOST};
+use chrono::{DateTime, Utc};
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+use crate::clock::SharedClock;
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::id::TenantId;
+use crate::error::AgentlingError;
+use crate::http::problem::{Problem, ProblemKind};
+use crate::store::keys::StoredKey;
+
+pub use key::{ApiKey, Pepper};
+pub use keys::{KeyLookup, KeySource};
+pub use layer::{
+    AdminOnly, AgentsRead, AgentsWrite, MemoryRead, MemorySystem, MemoryWrite, NeedsScope,
+    RunsRead, RunsWrite, Scoped, authenticate,
+};
+
+/// Decides who a caller is.
+#[derive(Debug)]
+pub struct Auth {
+    keys: KeySource,
+    pepper: Pepper,
+    clock: SharedClock,
+    bootstrap: Option<SecretString>,
+    loopback: bool,
+}
+
+/// How a server authenticates.
+#[derive(Debug)]
+pub struct AuthSettings {
+    /// What the stored hashes are made with.
+    pub pepper: Pepper,
+    /// The operator's key with all scopes for the default tenant.
+    pub bootstrap: Option<SecretString>,
+    /// Whether the server is bound to loopback only: then it is open while there is no key.
+    pub loopback: bool,
+}
+
+impl Auth {
+    /// With keys from a store.
+    pub fn new(keys: Box<dyn KeyLookup>, clock: SharedClock, settings: AuthSettings) -> Self {
+        let AuthSettings { pepper, bootstrap, loopback } = settings;
+        Self { keys: KeySource::new(keys), pepper, clock, bootstrap, loopback }
+    }
+
+    /// The caller behind a request.
+    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        match (given.next(), given.next()) {
+            (None, _) => self.without_key(headers).await,
+            (Some(value), None) => {
+                let token = value.to_str().ok().and_then(bearer).ok_or_else(unauthenticated)?;
+                self.with_key(token).await
+            }
+            (Some(_), Some(_)) => Err(unauthenticated()),
+        }
+    }
+
+    /// A server that has no keys at all and that only this machine can reach is open.
+    async fn without_key(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let may_be_open = self.loopback && self.bootstrap.is_none();
+        if !may_be_open || self.keys.any(self.clock.monotonic()).await? {
+            return Err(unauthenticated());
+        }
+        check_host(headers)?;
+        Ok(everything())
+    }
+
+    async fn with_key(&self, token: &str) -> Result<Caller, Problem> {
+        let bootstrap = self
+            .bootstrap
+            .as_ref()
+            .is_some_and(|key| bool::from(key.expose_secret().as_bytes().ct_eq(token.as_bytes())));
+        if bootstrap {
+            return Ok(everything());
+        }
+        let key: ApiKey = token.parse().map_err(|_| unauthenticated())?;
+        let stored = self.keys.find(key.id(), self.clock.monotonic()).await?;
+        // An unknown id costs the same as a wrong secret.
+        let hash = stored.as_ref().map_or([0; 32].as_slice(), |stored| stored.hash.as_slice());
+        let genuine = bool::from(key.hash(&self.pepper).ct_eq(hash));
+        let now = self.clock.now();
+        stored
+            .filter(|stored| genuine && is_live(stored, now))
+            .map(caller_of)
+            .ok_or_else(unauthenticated)
+    }
+}
+
+/// One answer for every way in which a credential does not count.
+fn unauthenticated() -> Problem {
+    AgentlingError::Unauthenticated.into()
+}
+
+/// The token of `Bearer <token>`, in any case of the word.
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim()).filter(|token| !token.is_empty())
+}
+
+fn is_live(key: &StoredKey, now: DateTime<Utc>) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| now < end)
+}
+
+fn caller_of(key: StoredKey) -> Caller {
+    Caller { tenant: key.tenant, key: Some(key.id), scopes: key.scopes.into_iter().collect() }
+}
+
+/// The caller with all scopes for the default tenant.
+fn everything() -> Caller {
+    let scopes: BTreeSet<Scope> = Scope::ALL.iter().copied().collect();
+    Caller { tenant: TenantId::default(), key: None, scopes }
+}
+
+/// An open server answers only to the names of this machine: a web page that has its own name point
+/// here is told apart by `Host`.
+fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        _ => None,
+    };
+    if host.is_some_and(is_local) {
+        return Ok(());
+    }
+    let detail = "without API keys this server answers only to localhost, 127.0.0.1 and [::1]";
+    Err(Problem::new(ProblemKind::MisdirectedRequest, detail))
+}
+
+fn is_local(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
+        let port = host
+            .get(..name.len())
+            .filter(|start| start.eq_ignore_ascii_case(name))
+            .and_then(|_| host.get(name.len()..));
+        port.is_some_and(|port| {
+            port.is_empty()
+                || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+        })
+    })
+}

@@ -1,0 +1,28 @@
+//! Whether the server works, and whether it takes work.
+
+mod live;
+mod ready;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AppState;
+
+/// The endpoints.
+pub(super) fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(live::live)).routes(routes!(ready::ready))
+}
+
+/// The server is well.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct HealthView {
+    /// Always `ok`; anything else is a problem.
+    #[schema(examples("ok"))]
+    status: &'static str,
+}
+
+impl HealthView {
+    const OK: Self = Self { status: "ok" };
+}

@@ -1,0 +1,17 @@
+//! `GET /readyz`.
+
+use axum::extract::State;
+
+use super::HealthView;
+use crate::http::AppState;
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+
+/// Whether a run would be accepted
+#[utoipa::path(get, path = "/readyz", tag = "health", operation_id = "health_ready",
+    responses((status = 200, description = "It would", body = HealthView)),
+    extensions(("x-problems" = json!(["draining", "database-busy", "database-unavailable"]))))]
+pub(super) async fn ready(State(app): State<AppState>) -> Result<Reply<HealthView>, Problem> {
+    app.readiness.check().await?;
+    Ok(Reply::ok(HealthView::OK))
+}

@@ -1,0 +1,42 @@
+//! Layers around the endpoints.
+
+mod accept;
+mod answer;
+mod guard;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::clock::SharedIds;
+use crate::error::AgentlingError;
+use crate::http::problem::Problem;
+
+pub use accept::check_accept;
+pub use answer::RequestId;
+
+/// Puts the outer layers around a router, the outermost last: whatever happens inside, the answer
+/// has its ids, its headers and, if it is an error, the form of a problem.
+pub fn wrap(router: Router, ids: SharedIds) -> Router {
+    router
+        .fallback(|| async { Problem::not_found() })
+        .layer(from_fn(guard::guard))
+        .layer(CatchPanicLayer::custom(after_panic))
+        .layer(from_fn_with_state(ids, answer::answer))
+}
+
+/// The panic hook has logged where it happened; the caller learns only that it did.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
+fn after_panic(payload: Box<dyn Any + Send>) -> Response {
+    let words = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    Problem::from(AgentlingError::internal(format!("a handler panicked: {words}"))).into_response()
+}

@@ -1,0 +1,31 @@
+//! What endpoints work with.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::auth::Auth;
+use super::cursor::Cursors;
+use crate::clock::{SharedClock, SharedIds};
+use crate::error::AgentlingError;
+
+/// What every handler can reach. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct AppState {
+    /// Who callers are.
+    pub auth: Arc<Auth>,
+    /// Seals and opens cursors.
+    pub cursors: Arc<Cursors>,
+    /// Time.
+    pub clock: SharedClock,
+    /// Ids.
+    pub ids: SharedIds,
+    /// Whether work is taken.
+    pub readiness: Arc<dyn Readiness>,
+}
+
+/// Whether a run would be accepted.
+pub trait Readiness: Send + Sync + std::fmt::Debug {
+    /// The reason why not, if it would not.
+    fn check(&self) -> BoxFuture<'_, Result<(), AgentlingError>>;
+}
