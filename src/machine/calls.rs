@@ -21,10 +21,8 @@ pub(super) enum Ride {
 /// has to be alone, the first one and only while no other is under way.
 pub(super) fn startable(state: &State) -> Vec<&Call> {
     let mut planned = state.open_calls().filter(|call| call.state() == CallState::Planned);
-    let needs_order = state
-        .calls()
-        .iter()
-        .any(|call| call.planned.settled.is_none() && !call.planned.parallel_safe);
+    let needs_order =
+        state.calls().iter().any(|call| !call.is_settled() && !call.planned.parallel_safe);
     if !needs_order {
         planned.collect()
     } else if state.open_calls().any(|call| call.state() == CallState::Started) {

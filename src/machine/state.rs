@@ -30,12 +30,15 @@ pub enum Phase {
 /// A call of the current turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// What was planned, as the record says it.
+    /// What was planned. Nothing of it is settled: a settled call has ended without a start, and it
+    /// makes no difference whether a journal tells that with the plan or as an outcome of its own.
     pub planned: PlannedCall,
     /// How often it was started; 0 while it is planned.
     pub attempt: u32,
     /// How it ended.
     pub ended: Option<OutcomeKind>,
+    /// What it gave back, if it is a successful `final_answer`.
+    answer: Option<Answer>,
 }
 
 impl Call {
@@ -48,9 +51,26 @@ impl Call {
         }
     }
 
-    fn planned(planned: &PlannedCall) -> Self {
-        let ended = planned.settled.as_ref().map(|outcome| outcome.kind);
-        Self { planned: planned.clone(), attempt: 0, ended }
+    /// Whether it ended without ever being started.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.ended.is_some() && self.attempt == 0
+    }
+
+    fn new(planned: &PlannedCall) -> Self {
+        let mut planned = planned.clone();
+        let settled = planned.settled.take();
+        let mut call = Self { planned, attempt: 0, ended: None, answer: None };
+        if let Some(outcome) = settled {
+            call.end(&outcome);
+        }
+        call
+    }
+
+    fn end(&mut self, outcome: &ToolOutcome) {
+        self.ended = Some(outcome.kind);
+        if outcome.kind == OutcomeKind::Success && outcome.name == FINAL_ANSWER {
+            self.answer = Some(Answer::of(outcome.output.as_ref()));
+        }
     }
 }
 
@@ -59,6 +79,18 @@ impl Call {
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) output: Option<Value>,
+}
+
+impl Answer {
+    fn of(output: Option<&ToolOutput>) -> Self {
+        match output {
+            Some(ToolOutput::Json(output)) => {
+                Self { text: output.json.to_string(), output: Some(output.json.clone()) }
+            }
+            Some(ToolOutput::Text(output)) => Self { text: output.text.clone(), output: None },
+            None => Self { text: String::new(), output: None },
+        }
+    }
 }
 
 /// What the last reply said besides its calls.
@@ -79,8 +111,6 @@ pub struct State {
     calls: Vec<Call>,
     provider: Option<Provider>,
     pub(super) said: Said,
-    /// The first successful `final_answer` of the turn.
-    pub(super) answer: Option<Answer>,
     /// Retries since the last reply that could be used.
     pub(super) n_retries: u32,
     /// Turns with a call that cannot be read since the last reply that could be used.
@@ -139,6 +169,11 @@ impl State {
         self.calls.iter().filter(|call| call.ended.is_none())
     }
 
+    /// What the first successful `final_answer` of the turn, in call order, gave back.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        self.calls.iter().find_map(|call| call.answer.as_ref())
+    }
+
     /// Who gave the last reply that says so.
     pub const fn provider(&self) -> Option<Provider> {
         self.provider
@@ -185,7 +220,6 @@ impl State {
         self.attempt = attempt;
         self.closing = closing;
         self.calls.clear();
-        self.answer = None;
     }
 
     fn hear(&mut self, reply: &Reply, calls: &[PlannedCall]) {
@@ -196,11 +230,7 @@ impl State {
             is_refusal: reply.refusal().is_some(),
             finish_reason: reply.finish_reason,
         };
-        self.calls = calls.iter().map(Call::planned).collect();
-        self.answer = None;
-        for outcome in calls.iter().filter_map(|call| call.settled.as_ref()) {
-            self.note_answer(outcome);
-        }
+        self.calls = calls.iter().map(Call::new).collect();
         self.count(calls);
     }
 
@@ -233,28 +263,12 @@ impl State {
 
     fn end_call(&mut self, outcome: &ToolOutcome) {
         if let Some(call) = self.open_call(&outcome.tool_call_id) {
-            call.ended = Some(outcome.kind);
-            self.note_answer(outcome);
+            call.end(outcome);
         }
     }
 
     fn open_call(&mut self, call_id: &CallId) -> Option<&mut Call> {
         self.calls.iter_mut().find(|call| call.planned.call_id == *call_id && call.ended.is_none())
-    }
-
-    fn note_answer(&mut self, outcome: &ToolOutcome) {
-        let succeeded = outcome.kind == OutcomeKind::Success && outcome.name == FINAL_ANSWER;
-        if succeeded && self.answer.is_none() {
-            self.answer = Some(match &outcome.output {
-                Some(ToolOutput::Json(output)) => {
-                    Answer { text: output.json.to_string(), output: Some(output.json.clone()) }
-                }
-                Some(ToolOutput::Text(output)) => {
-                    Answer { text: output.text.clone(), output: None }
-                }
-                None => Answer { text: String::new(), output: None },
-            });
-        }
     }
 }
 

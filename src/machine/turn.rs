@@ -108,7 +108,7 @@ pub(super) fn unrun(call: &PlannedCall, kind: OutcomeKind) -> ToolOutcome {
 /// Goes on from a reply that is read for its words: one without calls, or the closing one.
 fn spoken(draft: &mut Draft<'_>, verdict: Option<Verdict>) {
     record_action(draft);
-    if let Some(answer) = draft.state.answer.clone() {
+    if let Some(answer) = draft.state.answer().cloned() {
         return draft.complete(answer.text, answer.output, StopReason::FinalAnswer);
     }
     let Some(text) = draft.state.said.text.clone() else { return wordless(draft) };
@@ -151,7 +151,7 @@ fn ask_again(draft: &mut Draft<'_>, cause: RetryCause, content: RetryContent) {
 /// Goes on from a turn whose calls all have their outcome.
 pub(super) fn acted(draft: &mut Draft<'_>) {
     record_action(draft);
-    if let Some(answer) = draft.state.answer.clone() {
+    if let Some(answer) = draft.state.answer().cloned() {
         draft.complete(answer.text, answer.output, StopReason::FinalAnswer);
     } else if draft.state.n_retries > draft.limits.output_retries {
         draft.fail_model(ModelErrorKind::UnusableOutput, CUT_OFF);

@@ -33,6 +33,7 @@ mod coverage;
 mod crash;
 mod endings;
 mod properties;
+mod rows;
 mod turns;
 mod world;
 

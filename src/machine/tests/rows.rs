@@ -1,0 +1,113 @@
+//! The store keeps rows, not records: the last attempt of a turn, one row a call, one end a run. A
+//! journal that is made from rows again restores the state all the same.
+
+use proptest::prelude::*;
+
+use super::world::{World, limits, moves};
+use super::*;
+
+/// A call as a row keeps it.
+#[derive(Debug)]
+struct CallRow {
+    planned: PlannedCall,
+    attempt: u32,
+    outcome: Option<ToolOutcome>,
+}
+
+impl CallRow {
+    fn of(planned: &PlannedCall) -> Self {
+        let mut planned = planned.clone();
+        let outcome = planned.settled.take();
+        Self { planned, attempt: 0, outcome }
+    }
+
+    fn records(self) -> Vec<Record> {
+        let call_id = self.planned.call_id;
+        let mut records = Vec::new();
+        if self.attempt > 0 {
+            records.push(Record::CallsStarted { call_ids: vec![call_id.clone()] });
+        }
+        if self.attempt > 1 {
+            records.push(Record::CallRestarted { call_id, attempt: self.attempt });
+        }
+        records.extend(self.outcome.map(|outcome| Record::CallEnded { outcome }));
+        records
+    }
+}
+
+/// What rows keep of a journal.
+#[derive(Debug, Default)]
+struct Rows {
+    made: Vec<Record>,
+    turn: Option<Record>,
+    calls: Vec<CallRow>,
+    end: Option<Record>,
+}
+
+impl Rows {
+    fn of(journal: &[Record]) -> Vec<Record> {
+        let mut rows = Self::default();
+        for record in journal {
+            rows.keep(record);
+        }
+        rows.flush();
+        rows.made.into_iter().chain(rows.turn).chain(rows.end).collect()
+    }
+
+    fn keep(&mut self, record: &Record) {
+        match record {
+            // Only the last one counts unless a reply makes a step of it.
+            Record::TurnStarted { .. } => self.turn = Some(record.clone()),
+            Record::Replied { turn, attempt, reply, calls } => {
+                self.made.extend(self.turn.take());
+                self.calls = calls.iter().map(CallRow::of).collect();
+                let calls = self.calls.iter().map(|row| row.planned.clone()).collect();
+                let (turn, attempt, reply) = (*turn, *attempt, reply.clone());
+                self.made.push(Record::Replied { turn, attempt, reply, calls });
+            }
+            Record::CallsStarted { call_ids } => {
+                for call_id in call_ids {
+                    self.row(call_id).attempt = 1;
+                }
+            }
+            Record::CallRestarted { call_id, attempt } => self.row(call_id).attempt = *attempt,
+            Record::CallEnded { outcome } => {
+                self.row(&outcome.tool_call_id).outcome = Some(outcome.clone());
+            }
+            Record::TaskGiven { .. }
+            | Record::SystemSaid { .. }
+            | Record::ActionRecorded { .. }
+            | Record::RetryAsked { .. } => {
+                self.flush();
+                self.made.push(record.clone());
+            }
+            Record::Ended(_) => self.end = Some(record.clone()),
+            Record::Resumed => self.end = None,
+        }
+    }
+
+    fn row(&mut self, call_id: &CallId) -> &mut CallRow {
+        self.calls.iter_mut().find(|row| row.planned.call_id == *call_id).unwrap()
+    }
+
+    /// Puts the calls of the turn behind its reply, in call order.
+    fn flush(&mut self) {
+        self.made.extend(self.calls.drain(..).flat_map(CallRow::records));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 512, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_rows_keep_restores_the_state(limits in limits(), moves in moves(60)) {
+        let mut world = World::new(limits);
+        for step in &moves {
+            world.make(step);
+        }
+        let made = Rows::of(&world.play.journal);
+        prop_assert_eq!(fold(made), world.play.state);
+    }
+}
