@@ -10,8 +10,9 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 33] = [
+const DIRECT: [&str; 34] = [
     "axum",
+    "base64",
     "bytes",
     "chrono",
     "clap",
