@@ -7,11 +7,17 @@ use futures::future::BoxFuture;
 use super::auth::Auth;
 use super::cursor::Cursors;
 use crate::clock::{SharedClock, SharedIds};
+use crate::engine::Engine;
 use crate::error::AgentlingError;
+use crate::store::Store;
 
 /// What every handler can reach. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AppState {
+    /// The database.
+    pub store: Store,
+    /// Where runs are started and steered.
+    pub engine: Engine,
     /// Who callers are.
     pub auth: Arc<Auth>,
     /// Seals and opens cursors.
