@@ -15,6 +15,8 @@ pub mod openapi;
 pub mod problem;
 pub mod reply;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -89,6 +89,11 @@ async fn headers(
     Ok(format!("{key:?} {last:?} {:?} {}", prefer.wait.map(|wait| wait.as_secs()), prefer.strict))
 }
 
+/// A name, a body, and what it gets: status, problem, pointers.
+type Row = (&'static str, Vec<u8>, u16, &'static str, Vec<&'static str>);
+
+type Headers<'a> = Vec<(&'a str, &'a [u8])>;
+
 fn app() -> Router {
     let router = Router::new()
         .route("/note", post(take))
@@ -147,18 +152,24 @@ fn pointers(body: &Value) -> Vec<&str> {
         .collect()
 }
 
+async fn check(rows: Vec<Row>) {
+    for (name, body, status, slug, places) in rows {
+        let (got, got_slug, view, _) = send(json_post("/note", body)).await;
+        assert_eq!((got.as_u16(), got_slug.as_str()), (status, slug), "{name}: {view}");
+        assert_eq!(pointers(&view), places, "{name}: {view}");
+    }
+}
+
+/// A body that is valid but for what it is given.
+fn note(rest: &str) -> Vec<u8> {
+    format!(r#"{{"text":"x",{rest}}}"#).into_bytes()
+}
+
 #[tokio::test]
-async fn bad_bodies_get_the_problem_that_says_what_is_wrong_and_where() {
-    let deep = |levels: usize| {
-        format!(r#"{{"text":"x","any":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
-    };
-    let note = |rest: &str| format!(r#"{{"text":"x",{rest}}}"#).into_bytes();
-    let many_keys: Vec<String> = (0..1_001).map(|key| format!("\"k{key}\":1")).collect();
-    let pairs = |count: usize| {
-        let pairs: Vec<String> = (0..count).map(|key| format!("\"k{key}\":\"v\"")).collect();
-        note(&format!("\"metadata\":{{{}}}", pairs.join(",")))
-    };
-    let rows: Vec<(&str, Vec<u8>, u16, &str, Vec<&str>)> = vec![
+async fn what_is_not_json_or_not_an_object_is_refused() {
+    let deep =
+        |levels: usize| note(&format!("\"any\":{}{}", "[".repeat(levels), "]".repeat(levels)));
+    check(vec![
         ("empty", vec![], 400, "malformed-json", vec![]),
         ("white space", b" \n".to_vec(), 400, "malformed-json", vec![]),
         ("breaks off", b"{".to_vec(), 400, "malformed-json", vec![]),
@@ -172,12 +183,24 @@ async fn bad_bodies_get_the_problem_that_says_what_is_wrong_and_where() {
         ("number", b"1".to_vec(), 422, "validation-failed", vec![""]),
         ("not UTF-8", b"{\"text\":\"\xff\"}".to_vec(), 400, "invalid-utf8", vec![]),
         ("UTF-16", b"\xff\xfe{\0".to_vec(), 400, "invalid-utf8", vec![]),
-        ("byte order mark", b"\xef\xbb\xbf{\"text\":\"x\"}".to_vec(), 400, "malformed-json", vec![]),
-        ("depth 64", deep(63).into_bytes(), 200, "", vec![]),
-        ("depth 65", deep(64).into_bytes(), 400, "json-too-deep", vec![]),
-        ("depth 100,000", deep(100_000).into_bytes(), 400, "json-too-deep", vec![]),
+        (
+            "byte order mark",
+            b"\xef\xbb\xbf{\"text\":\"x\"}".to_vec(),
+            400,
+            "malformed-json",
+            vec![],
+        ),
+        ("depth 64", deep(63), 200, "", vec![]),
+        ("depth 65", deep(64), 400, "json-too-deep", vec![]),
+        ("depth 100,000", deep(100_000), 400, "json-too-deep", vec![]),
         ("key twice", note(r#""text":"y""#), 400, "malformed-json", vec![]),
-        ("key twice, nested", note(r#""inner":{"count":1,"count":2}"#), 400, "malformed-json", vec![]),
+        (
+            "key twice, nested",
+            note(r#""inner":{"count":1,"count":2}"#),
+            400,
+            "malformed-json",
+            vec![],
+        ),
         ("key twice, escaped", note(r#""te\u0078t":"y""#), 400, "malformed-json", vec![]),
         ("1e400", note(r#""any":1e400"#), 400, "json-number-out-of-range", vec![]),
         ("1e131071", note(r#""any":1e131071"#), 400, "json-number-out-of-range", vec![]),
@@ -189,13 +212,33 @@ async fn bad_bodies_get_the_problem_that_says_what_is_wrong_and_where() {
         ("leading zero", note(r#""any":01"#), 400, "malformed-json", vec![]),
         ("plus", note(r#""any":+1"#), 400, "malformed-json", vec![]),
         ("no digit", note(r#""any":1."#), 400, "malformed-json", vec![]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn text_that_cannot_be_kept_is_refused() {
+    check(vec![
         ("U+0000", note(r#""any":["a","\u0000"]"#), 422, "text-not-storable", vec!["/any/1"]),
-        ("U+0000 in a key", note(r#""any":{"\u0000":1}"#), 422, "text-not-storable", vec!["/any/\0"]),
+        (
+            "U+0000 in a key",
+            note(r#""any":{"\u0000":1}"#),
+            422,
+            "text-not-storable",
+            vec!["/any/\0"],
+        ),
         ("raw control character", note("\"any\":\"\u{1}\""), 400, "malformed-json", vec![]),
         ("lone high surrogate", note(r#""any":"\ud800""#), 400, "malformed-json", vec![]),
         ("lone low surrogate", note(r#""any":"\udc00x""#), 400, "malformed-json", vec![]),
         ("surrogate pair", note(r#""any":"\ud83d\ude00""#), 200, "", vec![]),
         ("unknown escape", note(r#""any":"\x41""#), 400, "malformed-json", vec![]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_published_schema_is_refused_place_by_place() {
+    check(vec![
         ("unknown field", note(r#""tenant_id":"t""#), 422, "unknown-field", vec!["/tenant_id"]),
         ("unknown nested field", note(r#""inner":{"count":1,"a/b~":2}"#), 422, "unknown-field", vec!["/inner/a~1b~0"]),
         ("missing field", b"{}".to_vec(), 422, "validation-failed", vec!["/text"]),
@@ -212,19 +255,52 @@ async fn bad_bodies_get_the_problem_that_says_what_is_wrong_and_where() {
         ("above the maximum", note(r#""level":10"#), 422, "validation-failed", vec!["/level"]),
         ("label that is not known", note(r#""status":"asleep""#), 422, "validation-failed", vec!["/status"]),
         ("null for an optional field", note(r#""inner":null,"status":null"#), 200, "", vec![]),
+
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_and_the_limit_itself_is_not() {
+    let many_keys: Vec<String> = (0..1_001).map(|key| format!("\"k{key}\":1")).collect();
+    let pairs = |count: usize| {
+        let pairs: Vec<String> = (0..count).map(|key| format!("\"k{key}\":\"v\"")).collect();
+        note(&format!("\"metadata\":{{{}}}", pairs.join(",")))
+    };
+    check(vec![
         ("50 labels", pairs(50), 200, "", vec![]),
         ("51 labels", pairs(51), 422, "validation-failed", vec!["/metadata"]),
-        ("long label", note(&format!(r#""metadata":{{"k":"{}"}}"#, "ä".repeat(513))), 422, "validation-failed", vec!["/metadata/k"]),
-        ("long enough label", note(&format!(r#""metadata":{{"k":"{}"}}"#, "ä".repeat(512))), 200, "", vec![]),
+        (
+            "long label",
+            note(&format!(r#""metadata":{{"k":"{}"}}"#, "ä".repeat(513))),
+            422,
+            "validation-failed",
+            vec!["/metadata/k"],
+        ),
+        (
+            "long enough label",
+            note(&format!(r#""metadata":{{"k":"{}"}}"#, "ä".repeat(512))),
+            200,
+            "",
+            vec![],
+        ),
         ("10,000 elements", note(&format!("\"any\":[{}1]", "1,".repeat(9_999))), 200, "", vec![]),
-        ("10,001 elements", note(&format!("\"any\":[{}1]", "1,".repeat(10_000))), 422, "validation-failed", vec!["/any"]),
-        ("1,001 keys", note(&format!("\"any\":{{{}}}", many_keys.join(","))), 422, "validation-failed", vec!["/any"]),
-    ];
-    for (name, body, status, slug, places) in rows {
-        let (got, got_slug, view, _) = send(json_post("/note", body)).await;
-        assert_eq!((got.as_u16(), got_slug.as_str()), (status, slug), "{name}: {view}");
-        assert_eq!(pointers(&view), places, "{name}: {view}");
-    }
+        (
+            "10,001 elements",
+            note(&format!("\"any\":[{}1]", "1,".repeat(10_000))),
+            422,
+            "validation-failed",
+            vec!["/any"],
+        ),
+        (
+            "1,001 keys",
+            note(&format!("\"any\":{{{}}}", many_keys.join(","))),
+            422,
+            "validation-failed",
+            vec!["/any"],
+        ),
+    ])
+    .await;
 }
 
 #[tokio::test]
@@ -397,7 +473,7 @@ async fn an_id_of_another_kind_is_answered_like_one_that_is_not_there() {
 #[tokio::test]
 async fn headers_are_read_strictly() {
     let long = "k".repeat(256);
-    let rows: Vec<(Vec<(&str, &[u8])>, u16, &str)> = vec![
+    let rows: Vec<(Headers<'_>, u16, &str)> = vec![
         (vec![], 200, ""),
         (vec![("idempotency-key", b"a")], 200, ""),
         (vec![("idempotency-key", &long.as_bytes()[..255])], 200, ""),

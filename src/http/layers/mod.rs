@@ -22,9 +22,12 @@ pub use answer::RequestId;
 
 /// Puts the outer layers around a router, the outermost last: whatever happens inside, the answer
 /// has its ids, its headers and, if it is an error, the form of a problem.
+///
+/// The router sits inside as a service of its own. Were the layers put onto it, axum would move them
+/// into each route, where the `Allow` header of a refused method is not known yet.
 pub fn wrap(router: Router, ids: SharedIds) -> Router {
-    router
-        .fallback(|| async { Problem::not_found() })
+    Router::new()
+        .fallback_service(router)
         .layer(from_fn(guard::guard))
         .layer(CatchPanicLayer::custom(after_panic))
         .layer(from_fn_with_state(ids, answer::answer))

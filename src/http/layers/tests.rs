@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use axum::routing::{get, post};
-use axum::{Router, middleware};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -15,8 +15,7 @@ use crate::domain::id::TenantId;
 use crate::http::auth::{RunsWrite, Scoped};
 
 async fn panics() {
-    let nothing: Option<()> = None;
-    nothing.expect("a SECRET reason");
+    panic!("a SECRET reason");
 }
 
 fn app() -> Router {
@@ -31,7 +30,7 @@ fn app() -> Router {
         .route("/v1/scoped", get(|_caller: Scoped<RunsWrite>| async {}))
         .route("/v1/teapot", get(|| async { StatusCode::IM_A_TEAPOT }))
         .route("/v1/panic", get(panics))
-        .layer(middleware::from_fn(check_accept))
+        .layer(from_fn(check_accept))
         .layer(axum::Extension(caller));
     wrap(tenant, Arc::new(System::new()))
 }

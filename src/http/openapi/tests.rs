@@ -19,12 +19,14 @@ struct ThingView {
     params(("thing_id" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
     request_body = AgentSpec, responses((status = 201, description = "Made", body = ThingView)),
     extensions(("x-problems" = json!(["thread-busy"]))))]
+#[expect(dead_code, reason = "only its description is used")]
 fn make() {}
 
 /// List things
 #[utoipa::path(get, path = "/v1/things", tag = "agents", operation_id = "things_list",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, description = "A page", body = PageView<ThingView>)))]
+#[expect(dead_code, reason = "only its description is used")]
 fn list() {}
 
 #[derive(OpenApi)]
