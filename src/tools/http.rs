@@ -172,16 +172,12 @@ impl HttpCall {
             let text = "the tool's server could not be reached";
             return failure(OutcomeKind::Execution, "ConnectError", text);
         }
-        if error.is_decode() {
-            let text = "the tool's answer could not be decoded";
-            return failure(OutcomeKind::Execution, "InvalidResponse", text);
-        }
         if self.effect == EffectClass::AtMostOnce {
-            let text = "the call was sent, but the connection was lost before it was answered; it \
-                        may or may not have taken effect and must be verified before it is repeated";
+            let text = "the call was sent, but its answer was lost; it may or may not have taken \
+                        effect and must be verified before it is repeated";
             return failure(OutcomeKind::InDoubt, "ConnectionLost", text);
         }
-        let text = "the connection to the tool was lost before it answered";
+        let text = "the tool's answer was lost on its way";
         failure(OutcomeKind::Execution, "ConnectionLost", text)
     }
 }
@@ -205,7 +201,7 @@ fn may_connect_again(error: &reqwest::Error) -> bool {
 }
 
 /// The refusal of our own resolver, somewhere below the client's error.
-fn refusal_in(error: &reqwest::Error) -> Option<EgressDenied> {
+pub(super) fn refusal_in(error: &reqwest::Error) -> Option<EgressDenied> {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if let Some(refusal) = cause.downcast_ref::<EgressDenied>() {

@@ -9,13 +9,15 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::shape::{count, escape};
+use super::shape::{count, depth, escape, recursive_references};
 use crate::domain::step::ErrorDetail;
 
 /// The most problems that are told at once.
 pub(super) const MAX_PROBLEMS: usize = 20;
 /// The most work one validation may be, as values of the document times values of the schema.
 const MAX_WORK: usize = 50_000_000;
+/// The most rounds of recursion that the explanation of what does not fit may take.
+const MAX_ROUNDS: u32 = 10_000;
 /// Bytes that a compiled pattern and its cache may take.
 const PATTERN_BYTES: usize = 1024 * 1024;
 /// Compiled schemas that are kept.
@@ -31,6 +33,8 @@ const COMPOSING: &[&str] = &["$ref", "allOf", "anyOf", "oneOf", "if", "dependent
 pub(super) struct Schema {
     validator: Validator,
     nodes: usize,
+    /// In how many places it refers back to itself.
+    recursion: u32,
 }
 
 /// Whether members that a schema does not name are refused.
@@ -64,7 +68,7 @@ impl Schema {
             Unnamed::Refused => options.build(&closed(schema))?,
             Unnamed::AsDeclared => options.build(schema)?,
         };
-        Ok(Self { validator, nodes: count(schema) })
+        Ok(Self { validator, nodes: count(schema), recursion: recursive_references(schema) })
     }
 
     /// What is wrong with a value, at most [`MAX_PROBLEMS`] entries and one that counts the rest.
@@ -74,6 +78,12 @@ impl Schema {
         }
         if self.validator.is_valid(value) {
             return Vec::new();
+        }
+        // Validity is remembered where a schema meets a value again; its explanation is not.
+        let rounds = self.recursion.saturating_pow(depth(value));
+        if self.recursion > 1 && rounds > MAX_ROUNDS {
+            let text = "does not fit, and is nested too deeply to say where".to_owned();
+            return vec![Problem::whole("schema", text)];
         }
         // One entry beyond the bound is enough to say that there are more.
         let mut found: Vec<Problem> = self
@@ -155,13 +165,16 @@ fn explain(error: &ValidationError<'_>) -> Vec<Problem> {
 /// The schema with unnamed members refused, where it says nothing about them.
 fn closed(schema: &Value) -> Value {
     let mut closed = schema.clone();
-    if let Value::Object(members) = &mut closed
-        && !members.contains_key("additionalProperties")
-        && !members.contains_key("unevaluatedProperties")
-    {
-        let composed = COMPOSING.iter().any(|keyword| members.contains_key(*keyword));
-        let keyword = if composed { "unevaluatedProperties" } else { "additionalProperties" };
+    let Value::Object(members) = &mut closed else { return closed };
+    let composed = COMPOSING.iter().any(|keyword| members.contains_key(*keyword));
+    let keyword = if composed { "unevaluatedProperties" } else { "additionalProperties" };
+    let told = ["additionalProperties", "unevaluatedProperties"];
+    if !told.iter().any(|keyword| members.contains_key(*keyword)) {
         members.insert(keyword.to_owned(), Value::Bool(false));
+    }
+    // Without a list of members the validator refuses the whole instead of naming what is unknown.
+    if !members.contains_key("properties") {
+        members.insert("properties".to_owned(), json!({}));
     }
     closed
 }

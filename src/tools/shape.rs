@@ -45,8 +45,7 @@ pub(super) fn flaws(schema: &Value) -> Vec<SpecFinding> {
     if survey.patterns > MAX_PATTERNS {
         survey.complex("", format!("a schema has at most {MAX_PATTERNS} patterns"));
     }
-    let mut unfolding = Unfolding { root: schema, known: BTreeMap::new(), open: BTreeSet::new() };
-    if unfolding.weigh(schema) > MAX_UNFOLDED {
+    if Unfolding::of(schema).weigh(schema) > MAX_UNFOLDED {
         survey.complex("", "its references repeat each other too often".to_owned());
     }
     survey.findings
@@ -70,6 +69,15 @@ pub(super) fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
         Value::Object(members) => members.values().map(count).sum(),
+        _ => 0,
+    }
+}
+
+/// The levels of a document; 0 for a scalar.
+pub(super) fn depth(value: &Value) -> u32 {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
         _ => 0,
     }
 }
@@ -149,6 +157,25 @@ pub(super) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
+/// In how many places a schema that leads back to itself refers on; 0 for one that does not.
+pub(super) fn recursive_references(schema: &Value) -> u32 {
+    let mut unfolding = Unfolding::of(schema);
+    unfolding.weigh(schema);
+    if unfolding.is_recursive { references(schema) } else { 0 }
+}
+
+fn references(value: &Value) -> u32 {
+    match value {
+        Value::Array(items) => items.iter().map(references).sum(),
+        Value::Object(members) => {
+            let own = members.keys().filter(|key| REFERENCES.contains(&key.as_str())).count();
+            let below: u32 = members.values().map(references).sum();
+            below.saturating_add(u32::try_from(own).unwrap_or(u32::MAX))
+        }
+        _ => 0,
+    }
+}
+
 /// Sums up what validation may have to visit. Small schemas whose definitions each name the next one
 /// twice unfold into more work than any machine can do; recursion is counted once, since every round
 /// of it uses up a level of the value.
@@ -156,16 +183,21 @@ struct Unfolding<'a> {
     root: &'a Value,
     known: BTreeMap<&'a str, u64>,
     open: BTreeSet<&'a str>,
+    is_recursive: bool,
 }
 
 impl<'a> Unfolding<'a> {
+    const fn of(root: &'a Value) -> Self {
+        Self { root, known: BTreeMap::new(), open: BTreeSet::new(), is_recursive: false }
+    }
+
     fn weigh(&mut self, value: &'a Value) -> u64 {
         match value {
             Value::Array(items) => self.sum(items.iter()),
             Value::Object(members) => {
-                let target = members.get("$ref").and_then(Value::as_str);
-                let referenced = target.map_or(0, |target| self.follow(target));
-                self.sum(members.values()).saturating_add(referenced)
+                let own = self.sum(members.values());
+                let targets = REFERENCES.iter().filter_map(|key| members.get(*key)?.as_str());
+                targets.fold(own, |total, target| self.follow(target).saturating_add(total))
             }
             _ => 1,
         }
@@ -180,9 +212,11 @@ impl<'a> Unfolding<'a> {
             return *weight;
         }
         let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        let Some(found) = found.filter(|_| self.open.insert(target)) else {
+        let Some(found) = found else { return 0 };
+        if !self.open.insert(target) {
+            self.is_recursive = true;
             return 0;
-        };
+        }
         let weight = self.weigh(found);
         self.open.remove(target);
         self.known.insert(target, weight);
