@@ -70,9 +70,6 @@ make_debian() {
     debootstrap --variant=minbase --include=ca-certificates bookworm "$work/rootfs" >"$work/debootstrap.log"
     # What this machine trusts, for the package and crate sources that it uses.
     cp /etc/ssl/certs/ca-certificates.crt "$work/rootfs/etc/ssl/certs/"
-    for file in /etc/apt/sources.list /etc/apt/apt.conf.d/*prox*; do
-        if [ -e "$file" ]; then cp "$file" "$work/rootfs$file"; fi
-    done
     tar -C "$work/rootfs" -c . | docker import -c 'CMD ["bash"]' - debian:bookworm-slim >/dev/null
     docker tag debian:bookworm-slim debian:bookworm
     rm -rf "$work/rootfs"
@@ -85,11 +82,6 @@ make_rust() {
     mkdir -p "$work/rust/toolchain"
     cp -al "$toolchain/bin" "$toolchain/lib" "$work/rust/toolchain/" 2>/dev/null ||
         cp -a "$toolchain/bin" "$toolchain/lib" "$work/rust/toolchain/"
-    # Where this machine gets its crates from.
-    touch "$work/rust/config.toml"
-    if [ -e "${CARGO_HOME:-$HOME/.cargo}/config.toml" ]; then
-        cp "${CARGO_HOME:-$HOME/.cargo}/config.toml" "$work/rust/config.toml"
-    fi
     cat >"$work/rust/Dockerfile" <<'END'
 FROM debian:bookworm
 RUN apt-get update && apt-get install -y --no-install-recommends \
@@ -97,7 +89,6 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 COPY toolchain /usr/local/rustup/toolchains/local
 RUN for name in cargo rustc rustdoc; do \
     ln -s /usr/local/rustup/toolchains/local/bin/$name /usr/local/bin/$name; done
-COPY config.toml /usr/local/cargo/config.toml
 ENV CARGO_HOME=/usr/local/cargo SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 END
     docker build -q -t rust:1.95-bookworm "$work/rust"
