@@ -109,8 +109,10 @@ chown postgres: "$data" /var/run/postgresql
 chmod 700 "$data"
 cd /
 if [ ! -e "$data/PG_VERSION" ]; then
+    install -m 600 -o postgres /dev/stdin /tmp/password <<<"$POSTGRES_PASSWORD"
     as_postgres initdb -D "$data" -U "$POSTGRES_USER" --auth-host=scram-sha-256 \
-        --auth-local=trust --pwfile=<(echo "$POSTGRES_PASSWORD") --encoding=UTF8 --locale=C.UTF-8
+        --auth-local=trust --pwfile=/tmp/password --encoding=UTF8 --locale=C.UTF-8
+    rm /tmp/password
     as_postgres pg_ctl -D "$data" -o "-c listen_addresses=" -w start
     as_postgres createdb -U "$POSTGRES_USER" "$POSTGRES_DB"
     as_postgres pg_ctl -D "$data" -w stop
@@ -140,5 +142,5 @@ fi
 start_engine
 has_image debian:bookworm || make_debian
 has_image rust:1.95-bookworm || make_rust
-has_image postgres:16 || make_postgres
+make_postgres
 "$@"

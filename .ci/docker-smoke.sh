@@ -26,6 +26,22 @@ take_down() {
 }
 trap take_down EXIT
 
+await() {
+    local what=$1 began=$SECONDS
+    shift
+    until "$@"; do
+        [ $((SECONDS - began)) -lt 90 ] || { echo "$what: not in time" >&2; return 1; }
+        sleep 0.5
+    done
+    echo "$what after $((SECONDS - began)) s"
+}
+
+is_ready() { [ "$(curl -s -o /dev/null -w '%{http_code}' "$base/readyz")" = 200 ]; }
+
+is_healthy() {
+    [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q agentling)")" = healthy ]
+}
+
 call() {
     curl --silent --show-error --fail-with-body --max-time 60 \
         -H "Authorization: Bearer $AGENTLING_API_KEY" -H 'Content-Type: application/json' "$@"
@@ -36,17 +52,9 @@ began=$SECONDS
 docker build -t agentling .
 echo "image built in $((SECONDS - began)) s: $(docker image inspect -f '{{.Size}}' agentling) bytes"
 
-began=$SECONDS
 compose up -d --no-build
-until [ "$(curl -s -o /dev/null -w '%{http_code}' "$base/readyz")" = 200 ]; do
-    [ $((SECONDS - began)) -lt 60 ] || { echo "not ready in time" >&2; exit 1; }
-    sleep 0.5
-done
-echo "ready in $((SECONDS - began)) s"
-until [ "$(docker inspect -f '{{.State.Health.Status}}' "$(compose ps -q agentling)")" = healthy ]; do
-    [ $((SECONDS - began)) -lt 90 ] || { echo "not healthy in time" >&2; exit 1; }
-    sleep 0.5
-done
+await ready is_ready
+await healthy is_healthy
 docker inspect -f 'user {{.Config.User}}, read-only {{.HostConfig.ReadonlyRootfs}}, dropped {{.HostConfig.CapDrop}}, {{.HostConfig.SecurityOpt}}, {{.State.Health.Status}}' \
     "$(compose ps -q agentling)"
 
@@ -72,7 +80,7 @@ id=$(grep -o '"run_[^"]*"' <<<"$run" | head -1 | tr -d '"')
 
 echo "--- its steps, after a restart of the server"
 compose restart --timeout 35 agentling
-until [ "$(curl -s -o /dev/null -w '%{http_code}' "$base/readyz")" = 200 ]; do sleep 0.5; done
+await "ready again" is_ready
 call "$base/v1/runs/$id/steps"
 echo
 echo "docker smoke: ok"
