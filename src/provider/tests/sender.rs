@@ -26,7 +26,7 @@ fn unstreamed(base_url: &str) -> ModelCall {
 #[tokio::test]
 async fn a_stream_is_handed_on_in_pieces_and_kept_as_received() {
     let pieces = vec![stream_head(), said("Hel"), said("lo"), finished(), event("[DONE]")];
-    let server = Server::start(Then::Close(pieces.clone()));
+    let mut server = Server::start(Then::Close(pieces.clone()));
     let call = call(&server.base_url);
     let (answer, handed_on) = ask(&models(ProviderKeys::default()), &call).await;
     let answer = answer.unwrap();
@@ -35,7 +35,7 @@ async fn a_stream_is_handed_on_in_pieces_and_kept_as_received() {
     assert_eq!(answer.reply.text().as_deref(), Some("Hello"));
     assert_eq!(answer.response, pieces[1..].concat());
     assert_eq!((answer.status, &answer.request), (200, &call.request()));
-    let request = server.requests.recv().unwrap();
+    let request = server.requests.recv().await.unwrap();
     assert!(request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{request}");
     assert!(request.ends_with(std::str::from_utf8(&answer.request).unwrap()), "{request}");
     assert!(!request.to_lowercase().contains("authorization"), "{request}");
@@ -82,10 +82,12 @@ async fn a_status_says_what_failed_and_when_to_come_back() {
 
 #[tokio::test]
 async fn an_endless_error_body_is_read_to_its_bound_only() {
-    let server = Server::start(Then::Hold(vec![head("502 Bad Gateway", ""), vec![b'x'; 500]]));
-    let error = ask(&models(ProviderKeys::default()), &call(&server.base_url)).await.0.unwrap_err();
+    let mut server = Server::start(Then::Hold(vec![head("502 Bad Gateway", ""), vec![b'x'; 500]]));
+    let bounds = Bounds { error: 100, ..Bounds::default() };
+    let models = models(ProviderKeys::default()).with_bounds(bounds);
+    let error = ask(&models, &call(&server.base_url)).await.0.unwrap_err();
     assert_eq!((error.kind, error.operator_detail.len()), (Kind::Server, 100));
-    server.hung_up.recv().unwrap();
+    server.hung_up.recv().await.unwrap();
 }
 
 #[tokio::test]
@@ -120,22 +122,22 @@ async fn a_connection_that_breaks_after_the_finish_reason_loses_nothing() {
 #[tokio::test]
 async fn a_server_that_never_closes_is_hung_up_on_after_the_finish_reason() {
     for last in [finished(), [finished(), event("[DONE]")].concat()] {
-        let server = Server::start(Then::Hold(vec![stream_head(), said("Hello"), last]));
+        let mut server = Server::start(Then::Hold(vec![stream_head(), said("Hello"), last]));
         let (answer, _) = ask(&models(ProviderKeys::default()), &call(&server.base_url)).await;
         assert_eq!(answer.unwrap().reply.text().as_deref(), Some("Hello"));
-        server.hung_up.recv().unwrap();
+        server.hung_up.recv().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_server_that_never_answers_meets_the_deadline() {
     for sent in [vec![], vec![stream_head()], vec![stream_head(), said("Hel")]] {
-        let server = Server::start(Then::Hold(sent));
+        let mut server = Server::start(Then::Hold(sent));
         let mut call = call(&server.base_url);
         call.timeout = Duration::from_millis(200);
         let error = ask(&models(ProviderKeys::default()), &call).await.0.unwrap_err();
         assert_eq!((error.kind, error.retryable), (Kind::Timeout, true));
-        server.hung_up.recv().unwrap();
+        server.hung_up.recv().await.unwrap();
     }
 }
 
@@ -168,7 +170,7 @@ async fn a_reply_beyond_the_bound_is_refused_for_good() {
 
 #[tokio::test]
 async fn dropping_the_call_hangs_up() {
-    let server = Server::start(Then::Hold(vec![stream_head(), said("Hel")]));
+    let mut server = Server::start(Then::Hold(vec![stream_head(), said("Hel")]));
     let models = models(ProviderKeys::default());
     let call = call(&server.base_url);
     let (begun, has_begun) = tokio::sync::oneshot::channel();
@@ -181,20 +183,20 @@ async fn dropping_the_call_hangs_up() {
         answer = models.call(&call, &mut on_delta) => panic!("{answer:?}"),
         begun = has_begun => begun.unwrap(),
     }
-    server.hung_up.recv().unwrap();
+    server.hung_up.recv().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_operators_key_is_shown_to_listed_origins_only() {
     for listed in [true, false] {
-        let server = Server::start(Then::Close(vec![stream_head(), said("x"), finished()]));
+        let mut server = Server::start(Then::Close(vec![stream_head(), said("x"), finished()]));
         let origin = server.base_url.trim_end_matches("/v1").to_owned();
         let keys = ProviderKeys {
             openai: Some(SecretString::from("sesame")),
             openai_origins: if listed { vec![origin] } else { vec![] },
         };
         ask(&models(keys), &call(&server.base_url)).await.0.unwrap();
-        let request = server.requests.recv().unwrap();
+        let request = server.requests.recv().await.unwrap();
         assert_eq!(request.contains("authorization: Bearer sesame\r\n"), listed, "{request}");
     }
 }

@@ -3,8 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::System;
 use crate::domain::model::{ModelError, ModelSettings, ModelSpec, Provider};
@@ -25,17 +26,17 @@ pub(super) enum Then {
 pub(super) struct Server {
     pub(super) base_url: String,
     /// The head and body of the request.
-    pub(super) requests: Receiver<String>,
+    pub(super) requests: UnboundedReceiver<String>,
     /// Says so when the client hung up on a server that holds.
-    pub(super) hung_up: Receiver<()>,
+    pub(super) hung_up: UnboundedReceiver<()>,
 }
 
 impl Server {
     pub(super) fn start(then: Then) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let (told, requests) = channel();
-        let (gone, hung_up) = channel();
+        let (told, requests) = unbounded_channel();
+        let (gone, hung_up) = unbounded_channel();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             told.send(read_request(&mut stream)).unwrap_or_default();
@@ -126,7 +127,7 @@ pub(super) fn models(keys: ProviderKeys) -> Models {
         idle: Duration::from_secs(20),
         linger: Duration::from_millis(30),
         reply: 100_000,
-        error: 100,
+        ..Bounds::default()
     };
     let http = client::http_client().unwrap();
     Models::new(http, keys, Arc::new(System::new())).with_bounds(bounds)

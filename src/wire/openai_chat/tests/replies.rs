@@ -8,7 +8,7 @@ use crate::domain::model::{FinishReason, ModelErrorKind, Provider};
 use crate::wire::openai_chat::{StreamDecoder, decode};
 use crate::wire::{DeltaPiece, WireError};
 
-fn whole(message: Value, finish: &str) -> Reply {
+fn whole(message: &Value, finish: &str) -> Reply {
     let body = json!({"choices": [{"message": message, "finish_reason": finish}]});
     decode(Provider::Openai, body.to_string().as_bytes()).unwrap()
 }
@@ -34,19 +34,19 @@ fn calls(reply: &Reply) -> Vec<(&str, Option<&str>, &str, &str)> {
         .collect()
 }
 
-fn call(id: &str, name: &str, arguments: Value) -> Value {
+fn call(id: &str, name: &str, arguments: &Value) -> Value {
     json!({"id": id, "function": {"name": name, "arguments": arguments}})
 }
 
 #[test]
 fn calls_of_a_whole_reply_get_positional_ids_and_keep_the_providers_own() {
     let reply = whole(
-        json!({"tool_calls": [
-            call("a", "one", json!("{\"b\": 1,  \"a\": 1.0}")),
-            call("null", "two", json!({"k": [1]})),
-            call("a", "three", json!("")),
-            call("", "", json!("")),
-            call("", "", json!("[1]")),
+        &json!({"tool_calls": [
+            call("a", "one", &json!("{\"b\": 1,  \"a\": 1.0}")),
+            call("null", "two", &json!({"k": [1]})),
+            call("a", "three", &json!("")),
+            call("", "", &json!("")),
+            call("", "", &json!("[1]")),
             {"function": {"name": "four", "arguments": null}},
         ]}),
         "stop",
@@ -108,7 +108,7 @@ fn fragments_of_calls_are_merged_whatever_their_indexes_and_ids_are() {
         (
             "a late id",
             vec![
-                fragment(json!(3), none.clone(), "f", "{"),
+                fragment(json!(3), none, "f", "{"),
                 fragment(json!(3), json!("a"), "", "}"),
                 fragment(json!(7), json!("b"), "g", "{}"),
             ],
@@ -165,7 +165,7 @@ fn deltas_carry_every_piece_in_order_and_none_is_empty() {
 fn the_same_thinking_under_two_names_is_read_once() {
     let details = json!([{"type": "reasoning.text", "text": "hm", "signature": "s"},
         {"type": "reasoning.encrypted", "data": "d"}]);
-    let reply = whole(json!({"reasoning": "hm", "reasoning_details": details}), "stop");
+    let reply = whole(&json!({"reasoning": "hm", "reasoning_details": details}), "stop");
     let [ReplyPart::RedactedThinking(redacted), ReplyPart::Thinking(thinking)] = &reply.parts[..]
     else {
         panic!("{reply:?}")
@@ -180,8 +180,8 @@ fn the_same_thinking_under_two_names_is_read_once() {
 #[test]
 fn nul_characters_are_replaced_everywhere() {
     let reply = whole(
-        json!({"content": "a\0", "reasoning": "\0", "refusal": "\0",
-            "tool_calls": [call("i\0", "f\0", json!("{\0}"))]}),
+        &json!({"content": "a\0", "reasoning": "\0", "refusal": "\0",
+            "tool_calls": [call("i\0", "f\0", &json!("{\0}"))]}),
         "stop",
     );
     let stored = serde_json::to_string(&reply).unwrap();
@@ -191,7 +191,7 @@ fn nul_characters_are_replaced_everywhere() {
 
 #[test]
 fn an_unknown_finish_reason_is_other_and_none_is_none() {
-    let reason = |raw| whole(json!({"content": "x"}), raw).finish_reason;
+    let reason = |raw| whole(&json!({"content": "x"}), raw).finish_reason;
     assert_eq!(reason("eos"), Some(FinishReason::Other));
     assert_eq!(reason(""), None);
     assert_eq!(reason("model_length"), Some(FinishReason::Length));
