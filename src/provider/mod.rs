@@ -19,9 +19,7 @@ use reqwest::Client;
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
-use crate::render::profile::Profile;
-use crate::render::prompt::Prompt;
-use crate::wire::{self, DeltaPiece};
+use crate::wire::{self, DeltaPiece, Profile, Prompt};
 
 use answer::Reader;
 use peer::Peer;

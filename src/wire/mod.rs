@@ -11,11 +11,14 @@ pub mod sse;
 
 pub use error::{RetryHints, WireError};
 
+// What is encoded, under this layer's name: a sender hands it through without knowing how it was
+// rendered.
+pub use crate::render::profile::Profile;
+pub use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
+
 use crate::domain::event::DeltaKind;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, Provider};
-use crate::render::profile::Profile;
-use crate::render::prompt::Prompt;
 
 /// A piece of a reply on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]

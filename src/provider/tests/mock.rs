@@ -12,9 +12,7 @@ use crate::domain::id::CallId;
 use crate::domain::model::{ModelErrorKind as Kind, ModelSettings};
 use crate::domain::tool::ToolDefinition;
 use crate::provider::ProviderKeys;
-use crate::render::profile::{Profile, ROWS};
-use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
-use crate::wire;
+use crate::wire::{self, Block, Profile, Prompt, PromptTurn, Role};
 
 /// The replay server, ended with the test.
 struct Mock {
@@ -146,21 +144,16 @@ fn recorded(exchange: &Exchange) -> Value {
     body
 }
 
-fn openai() -> Profile {
-    *ROWS.iter().find(|row| row.family == "openai").unwrap()
-}
-
 #[test]
 fn requests_to_providers_say_what_the_recorded_ones_say() {
     let all = exchanges();
     let find = |id: &str| all.iter().find(|exchange| exchange.id == id);
     let written = |exchange: &Exchange, prompt: &Prompt| -> Value {
-        let body = wire::encode(
-            crate::domain::model::Provider::Openai,
-            prompt,
-            &openai(),
-            exchange.stream,
-        );
+        // The profile of OpenAI itself, which is what the recorded requests went to.
+        let mut spec = call("").spec;
+        spec.base_url = None;
+        let profile = Profile::resolve(&spec);
+        let body = wire::encode(spec.provider, prompt, &profile, exchange.stream);
         serde_json::from_slice(&body).unwrap()
     };
     if let Some(exchange) = find("openai-chat-012-stop-sequences-plain") {

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 
 use super::server::{ask, call, models};
 use crate::domain::message::ReplyPart;
-use crate::domain::model::{FinishReason, ModelErrorKind as Kind, Provider};
+use crate::domain::model::{FinishReason, ModelError, ModelErrorKind as Kind, Provider};
 use crate::provider::{ModelAnswer, ModelCall, ProviderKeys};
-use crate::render::prompt::{Block, PromptTurn, Role};
-use crate::{domain::model::ModelError, wire::DeltaPiece};
+use crate::wire::{Block, DeltaPiece, PromptTurn, Role};
 
 fn scripted(script: &Value) -> ModelCall {
     let mut call = call("http://127.0.0.1:1");

@@ -10,9 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::clock::System;
 use crate::domain::model::{ModelError, ModelSettings, ModelSpec, Provider};
 use crate::provider::{Bounds, ModelAnswer, ModelCall, Models, ProviderKeys, client};
-use crate::render::profile::Profile;
-use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
-use crate::wire::DeltaPiece;
+use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role};
 
 /// What a server does after it has read a request.
 pub(super) enum Then {

@@ -9,6 +9,12 @@ use crate::domain::id::CallId;
 use crate::domain::message::ToolCallPart;
 use crate::wire::json::{storable, text};
 
+/// The most calls that one reply may hold; looking for a fragment's call is linear in them.
+const MAX_CALLS: usize = 1_000;
+
+/// The longest arguments that are looked at to tell a new call from the rest of an old one.
+const MAX_TELLTALE: usize = 16 * 1024;
+
 /// The calls of one reply, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -129,6 +135,11 @@ impl Calls {
         slot.continues_with(fragment).then_some(slot)
     }
 
+    /// Whether there are more calls than a reply may hold.
+    pub(super) const fn is_too_many(&self) -> bool {
+        self.slots.len() > MAX_CALLS
+    }
+
     /// Whether there is no call.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.iter().all(Slot::is_placeholder)
@@ -159,5 +170,6 @@ fn object_text(arguments: &str) -> String {
 }
 
 fn is_object(arguments: &str) -> bool {
-    serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
+    arguments.len() <= MAX_TELLTALE
+        && serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
 }

@@ -84,6 +84,7 @@ impl Assembly {
         self.add_message(message);
         for call in items(message, "tool_calls") {
             self.calls.add_whole(call);
+            self.check_calls()?;
         }
         Ok(())
     }
@@ -98,6 +99,15 @@ impl Assembly {
         for call in items(delta, "tool_calls") {
             let piece = self.calls.add_fragment(call);
             self.emit(DeltaKind::ToolCall, piece);
+            self.check_calls()?;
+        }
+        Ok(())
+    }
+
+    fn check_calls(&self) -> Result<(), WireError> {
+        if self.calls.is_too_many() {
+            let error = WireError::protocol("the reply has too many tool calls");
+            return Err(WireError { retryable: false, ..error });
         }
         Ok(())
     }

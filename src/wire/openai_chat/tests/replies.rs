@@ -269,3 +269,16 @@ fn what_has_come_of_a_broken_stream_is_an_interrupted_reply() {
     let partial = decoder.partial();
     assert_eq!((partial.state, partial.text().as_deref()), (ReplyState::Interrupted, Some("half")));
 }
+
+#[test]
+fn a_reply_with_calls_without_end_is_refused_for_good() {
+    let calls: Vec<Value> = (0..2_000).map(|n| call(&format!("c{n}"), "f", &json!("{}"))).collect();
+    let message = json!({"tool_calls": calls});
+    let body = json!({"choices": [{"message": message}]}).to_string();
+    let whole = decode(Provider::Openai, body.as_bytes()).unwrap_err();
+    let chunk = json!({"choices": [{"delta": message}]});
+    let streamed = end(&format!("data: {chunk}\n\n")).unwrap_err();
+    for error in [whole, streamed] {
+        assert_eq!((error.kind, error.retryable), (ModelErrorKind::Protocol, false));
+    }
+}
