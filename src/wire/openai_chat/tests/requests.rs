@@ -123,7 +123,6 @@ fn the_profile_decides_what_is_spelt_differently() {
         max_tokens: MaxTokensName::MaxTokens,
         empty_content: EmptyContent::EmptyText,
         stream_usage: false,
-        echoes_thinking: true,
         ..profile()
     };
     let written: Value = serde_json::from_slice(&encode(&prompt, &other, true)).unwrap();
@@ -131,7 +130,6 @@ fn the_profile_decides_what_is_spelt_differently() {
     assert_eq!(written["messages"][0]["content"], "");
     assert_eq!(written["messages"][0]["reasoning_content"], "hm");
     assert!(written.get("stream_options").is_none());
-    assert!(body(&prompt, &profile())["messages"][0].get("reasoning_content").is_none());
 }
 
 fn thought() -> Block {
