@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// Where time comes from.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The time of day, to the microsecond that Postgres keeps.
+    /// The time of day, to the millisecond that the API shows.
     fn now(&self) -> DateTime<Utc>;
 
     /// A reading that only grows, for measuring spans.
@@ -59,7 +59,7 @@ impl Default for System {
 impl Clock for System {
     #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
     fn now(&self) -> DateTime<Utc> {
-        Utc::now().trunc_subsecs(6)
+        Utc::now().trunc_subsecs(3)
     }
 
     fn monotonic(&self) -> Duration {

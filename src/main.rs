@@ -1,2 +1,7 @@
-//! Entry point.
-fn main() {}
+//! The program: everything is in `app`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agentling::app::cli::main()
+}

@@ -119,8 +119,11 @@ impl Publisher {
         drop(self.0.channel.sender.send(Live::Delta(delta)));
     }
 
-    /// Something was committed.
+    /// Something was committed. No commit falls into the middle of a reply that goes on: it completes
+    /// the reply in flight or voids it.
     pub fn committed(&self) {
+        let mut partial = self.0.channel.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        *partial = Partial::default();
         drop(self.0.channel.sender.send(Live::Committed));
     }
 

@@ -27,7 +27,7 @@ pub use watch::{RunWatch, Seen};
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::id::{RunId, TenantId};
-use crate::domain::run::Run;
+use crate::domain::run::{Run, RunStatus};
 use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::steer::{self, Steered};
@@ -127,6 +127,31 @@ impl Engine {
         }
     }
 
+    /// An engine that never works and asks no one, for tests of what is around it.
+    #[cfg(test)]
+    pub(crate) fn idle(store: Store, clock: SharedClock, ids: SharedIds) -> Self {
+        use crate::provider::{ProviderKeys, client};
+        use crate::tools::EgressPolicy;
+        let http = client::http_client().unwrap();
+        let second = Duration::from_secs(1);
+        Self::new(Parts {
+            store,
+            models: Models::new(http, ProviderKeys::default(), Arc::clone(&clock)),
+            toolbox: Toolbox::new(EgressPolicy::default(), Arc::clone(&clock)).unwrap(),
+            clock,
+            ids,
+            settings: config::Engine {
+                concurrency: 1,
+                poll: second,
+                lease: second,
+                heartbeat: second,
+                sweep: second,
+                drain: second,
+            },
+            observer: Arc::new(NoObserver),
+        })
+    }
+
     /// Starts the workers: claiming, heartbeat, sweeping.
     pub fn work(&self) {
         worker::start(&self.context);
@@ -192,6 +217,8 @@ impl Engine {
         let context = &self.context;
         match steer::cancel(context.store(), tenant, run, context.now()).await? {
             Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
+            // Cancelling twice is no mistake.
+            Steered::Refused(run) if run.facts.status == RunStatus::Cancelled => Ok(run),
             Steered::Refused(run) => {
                 Err(AgentlingError::RunAlreadyTerminal { status: run.facts.status })
             }

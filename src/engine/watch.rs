@@ -70,6 +70,13 @@ impl RunWatch {
         self
     }
 
+    /// Has nothing more to say: the watcher has seen the event that ends the run.
+    #[must_use]
+    pub const fn over(mut self) -> Self {
+        self.has_ended = true;
+        self
+    }
+
     /// What comes next; `None` after the event that ends the run.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq as _;
 
 use crate::domain::id::TenantId;
+use crate::domain::memory::Finding;
+use crate::domain::page::{DEFAULT_LIMIT, MAX_LIMIT, PageRequest};
 use crate::http::mac;
 use crate::http::problem::{Problem, ProblemKind};
 
@@ -74,6 +76,22 @@ impl Cursors {
         cursor: Option<&str>,
     ) -> Result<Option<K>, Problem> {
         cursor.map(|cursor| self.open(scope, cursor)).transpose()
+    }
+
+    /// The page that a caller of a list asks for.
+    pub fn page<K: DeserializeOwned>(
+        &self,
+        scope: &CursorScope<'_>,
+        limit: Option<u32>,
+        cursor: Option<&str>,
+    ) -> Result<PageRequest<K>, Problem> {
+        let limit = limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            let message = format!("must be from 1 to {MAX_LIMIT}");
+            let finding = Finding::new("limit", "out_of_range", message);
+            return Err(Problem::with_errors(ProblemKind::InvalidParameter, vec![finding]));
+        }
+        Ok(PageRequest { limit, after: self.open_opt(scope, cursor)? })
     }
 
     fn read<K: DeserializeOwned>(&self, scope: &CursorScope<'_>, cursor: &str) -> Option<K> {

@@ -3,8 +3,10 @@
 //! A request passes `layers` (ids, size, panics), then `auth`, then an endpoint: extract → one call →
 //! view. Whatever fails on the way becomes a `problem`.
 
+mod agents;
 pub mod auth;
 pub mod cursor;
+mod demo_tool;
 mod docs;
 pub mod extract;
 mod health;
@@ -12,9 +14,13 @@ pub mod layers;
 pub mod limits;
 mod mac;
 pub mod openapi;
+mod probe;
 pub mod problem;
 pub mod reply;
+mod runs;
+mod serve;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -26,11 +32,15 @@ use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
+pub use demo_tool::demo_tool;
+pub use probe::ask_readiness;
+pub use runs::shown_events;
+pub use serve::serve;
 pub use state::{AppState, Readiness};
 
 /// Endpoints that belong to a tenant: one line a resource.
 fn tenant_endpoints() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().merge(runs::routes())
 }
 
 /// Endpoints that need no key.

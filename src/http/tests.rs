@@ -12,9 +12,10 @@ use super::cursor::Cursors;
 use super::*;
 use crate::clock::System;
 use crate::domain::id::KeyId;
+use crate::engine::Engine;
 use crate::error::AgentlingError;
-use crate::store::StoreError;
 use crate::store::keys::StoredKey;
+use crate::store::{PoolSettings, Store, StoreError};
 
 #[derive(Debug)]
 struct NoKeys;
@@ -42,7 +43,11 @@ fn app(ready: bool) -> Router {
     let system = Arc::new(System::new());
     let settings = AuthSettings { pepper: Pepper::new([1; 32]), bootstrap: None, loopback: true };
     let clock: crate::clock::SharedClock = Arc::<System>::clone(&system);
+    let store = Store::open("postgres://nowhere.invalid/agentling", PoolSettings::default());
+    let store = store.unwrap();
     router(AppState {
+        engine: Engine::idle(store.clone(), Arc::clone(&clock), Arc::<System>::clone(&system)),
+        store,
         auth: Arc::new(Auth::new(Box::new(NoKeys), Arc::clone(&clock), settings)),
         cursors: Arc::new(Cursors::new([2; 32])),
         clock,

@@ -6,6 +6,9 @@ use std::time::Duration;
 use reqwest::Client;
 use reqwest::redirect::Policy;
 
+/// What keeps a client from being made.
+pub type ClientError = reqwest::Error;
+
 static TLS: Once = Once::new();
 
 /// A client with the house's rules: no redirects, which would carry keys and prompts elsewhere; no

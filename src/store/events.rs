@@ -15,6 +15,45 @@ struct EventRow {
     created_at: DateTime<Utc>,
 }
 
+impl EventRow {
+    fn read(self, run: RunId) -> Result<RunEvent, StoreError> {
+        let at = At { table: "run_event", id: &run };
+        Ok(RunEvent {
+            seq: self.seq,
+            name: at.label("name", &self.name)?,
+            data: at.json("data", &self.data)?,
+            created_at: self.created_at,
+        })
+    }
+}
+
+/// The last event of a run; `None` when there is no such run.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn last(
+    store: &Store,
+    tenant: &TenantId,
+    run: RunId,
+) -> Result<Option<RunEvent>, StoreError> {
+    sqlx::query_as!(
+        EventRow,
+        r#"SELECT seq, name, data::text AS "data!", created_at
+             FROM run_event
+            WHERE tenant_id = $1
+              AND run_id = $2
+            ORDER BY seq DESC
+            LIMIT 1"#,
+        tenant.as_str(),
+        run.uuid()
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?
+    .map(|row| row.read(run))
+    .transpose()
+}
+
 /// A page of a run's events, in order.
 ///
 /// # Errors
@@ -25,7 +64,6 @@ pub async fn list(
     run: RunId,
     page: &PageRequest<i64>,
 ) -> Result<Page<RunEvent, i64>, StoreError> {
-    let at = At { table: "run_event", id: &run };
     let events: Result<Vec<RunEvent>, StoreError> = sqlx::query_as!(
         EventRow,
         r#"SELECT seq, name, data::text AS "data!", created_at
@@ -44,14 +82,7 @@ pub async fn list(
     .await
     .map_err(StoreError::of_read)?
     .into_iter()
-    .map(|row| {
-        Ok(RunEvent {
-            seq: row.seq,
-            name: at.label("name", &row.name)?,
-            data: at.json("data", &row.data)?,
-            created_at: row.created_at,
-        })
-    })
+    .map(|row| row.read(run))
     .collect();
     Ok(Page::of(events?, page.limit, |event| event.seq))
 }

@@ -171,7 +171,7 @@ pub async fn shared_secret(
     store: &Store,
     name: &str,
     offered: [u8; 32],
-) -> Result<Vec<u8>, StoreError> {
+) -> Result<[u8; 32], StoreError> {
     sqlx::query!(
         "INSERT INTO server_secret (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
         name,
@@ -180,8 +180,9 @@ pub async fn shared_secret(
     .execute(store.critical())
     .await
     .map_err(StoreError::of_write)?;
-    sqlx::query_scalar!("SELECT value FROM server_secret WHERE name = $1", name)
+    let value = sqlx::query_scalar!("SELECT value FROM server_secret WHERE name = $1", name)
         .fetch_one(store.critical())
         .await
-        .map_err(StoreError::of_read)
+        .map_err(StoreError::of_read)?;
+    value.try_into().map_err(|_| At { table: "server_secret", id: &name }.wrong("value"))
 }

@@ -13,7 +13,7 @@ use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
 use crate::domain::model::Usage;
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::run::{Run, RunFacts, RunStatus};
-use crate::domain::step::StepContent;
+use crate::domain::step::{InputPart, StepContent};
 use crate::domain::thread::Thread;
 
 pub(super) struct RunRow {
@@ -265,6 +265,36 @@ pub async fn get(store: &Store, tenant: &TenantId, id: RunId) -> Result<Option<R
     .map_err(StoreError::of_read)?
     .map(Run::try_from)
     .transpose()
+}
+
+/// What a run was asked; `None` when there is no such run.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn input(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<Vec<InputPart>>, StoreError> {
+    let content = sqlx::query_scalar!(
+        r#"SELECT content::text AS "content!"
+             FROM step
+            WHERE tenant_id = $1
+              AND run_id = $2
+              AND kind = 'task'
+            ORDER BY seq
+            LIMIT 1"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?;
+    let at = At { table: "step", id: &id };
+    match content.map(|content| at.json("content", &content)).transpose()? {
+        Some(StepContent::Task(task)) => Ok(Some(task.parts)),
+        Some(_) | None => Ok(None),
+    }
 }
 
 /// Which runs are listed.

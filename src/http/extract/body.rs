@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use futures::StreamExt as _;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -33,6 +34,11 @@ pub struct LargeBody<T>(pub T);
 /// A JSON body that may be left out.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Option<T>);
+
+/// A body that says nothing, for requests that may come with one out of habit.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmptyObject {}
 
 /// A JSON body with the hash of its meaning: spelling, spacing and key order do not count. A repeated
 /// request is told from another one by it.

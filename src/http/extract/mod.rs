@@ -11,8 +11,8 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use body::{Body, HashedBody, LargeBody, OptionalBody};
+pub use body::{Body, EmptyObject, HashedBody, LargeBody, OptionalBody};
 pub use checks::Checks;
 pub use headers::{IdempotencyKey, IfMatch, LastEventId, Prefer};
 pub use params::PathId;
-pub use query::Query;
+pub use query::{PageParams, Query};

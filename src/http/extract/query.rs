@@ -10,7 +10,8 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer as _, MapAccess,
     Visitor,
 };
-use serde::forward_to_deserialize_any;
+use serde::{Deserialize, forward_to_deserialize_any};
+use utoipa::IntoParams;
 
 use crate::domain::memory::Finding;
 use crate::http::problem::{Problem, ProblemKind};
@@ -20,6 +21,18 @@ use crate::http::problem::{Problem, ProblemKind};
 /// Parameters named `metadata.{key}` arrive as a map in the field `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query<T>(pub T);
+
+/// Which page of a list without filters is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct PageParams {
+    /// How many entries at most, 1–200; 20 by default.
+    #[serde(default)]
+    pub limit: Option<u32>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default)]
+    pub cursor: Option<String>,
+}
 
 const GROUP: &str = "metadata";
 

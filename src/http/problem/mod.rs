@@ -19,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use crate::domain::memory::Finding;
 use crate::domain::run::RunFailure;
 use crate::error::AgentlingError;
+use crate::store::StoreError;
 
 pub use kind::ProblemKind;
 pub use pages::{index_page, kind_page, problems_markdown};
@@ -91,6 +92,12 @@ impl IntoResponse for Problem {
         let mut response = self.status().into_response();
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        AgentlingError::from(error).into()
     }
 }
 

@@ -48,7 +48,10 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (conflict(Conflict::Stale), "version-conflict"),
         (ModelError::new(Provider::Openai, ModelErrorKind::Auth, "SECRET").into(), "model-error"),
         (ModelError::new(Provider::Openai, ModelErrorKind::Timeout, "").into(), "model-timeout"),
-        (MemoryLoadError { findings: vec![finding()] }.into(), "memory-load-error"),
+        (
+            MemoryLoadError { findings: vec![finding()], unsupported_version: false }.into(),
+            "memory-load-error",
+        ),
         (
             E::MemoryVersion { found: "9".to_owned(), supported: "1, 2" },
             "memory-version-unsupported",

@@ -1,0 +1,76 @@
+//! The database of a process: the operator's, or one of our own.
+
+use secrecy::ExposeSecret;
+
+use super::StartError;
+use crate::config::Config;
+use crate::store::embedded::{self, Embedded, EmbeddedSettings};
+use crate::store::{PoolSettings, Store};
+
+/// A database that can be connected to, kept for as long as this value lives.
+#[derive(Debug)]
+pub struct Database {
+    url: String,
+    embedded: Option<Embedded>,
+    connections: u32,
+}
+
+impl Database {
+    /// The database that a server uses; without a `DATABASE_URL` the embedded one is started. Call it
+    /// outside of async code: starting blocks.
+    ///
+    /// # Errors
+    /// When the embedded Postgres does not start.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        let connections = config.database.connections;
+        if let Some(url) = &config.database.url {
+            let url = url.expose_secret().to_owned();
+            return Ok(Self { url, embedded: None, connections });
+        }
+        let started = Embedded::start(&EmbeddedSettings::of(&config.database))?;
+        Ok(Self { url: started.url(), embedded: Some(started), connections })
+    }
+
+    /// The database that a command uses: that of the server that runs on the data directory, if there
+    /// is one.
+    ///
+    /// # Errors
+    /// When the embedded Postgres does not start.
+    pub fn attach(config: &Config) -> Result<Self, StartError> {
+        let running = embedded::attach(&config.database.data_dir);
+        match (&config.database.url, running) {
+            (None, Some(url)) => {
+                Ok(Self { url, embedded: None, connections: config.database.connections })
+            }
+            _ => Self::start(config),
+        }
+    }
+
+    /// Opens the pools, making the database first where it is our own.
+    ///
+    /// # Errors
+    /// When the database cannot be reached.
+    pub async fn open(&self) -> Result<Store, StartError> {
+        if self.embedded.is_some() {
+            embedded::ensure_database(&self.url).await?;
+        }
+        Ok(Store::open(&self.url, split(self.connections))?)
+    }
+
+    /// Stops the embedded Postgres, if it is ours.
+    ///
+    /// # Errors
+    /// When it does not stop.
+    pub fn stop(self) -> Result<(), StartError> {
+        if let Some(embedded) = self.embedded {
+            embedded.stop()?;
+        }
+        Ok(())
+    }
+}
+
+/// Splits the connections that may be held: two for heartbeats and cancels, the rest in halves.
+fn split(connections: u32) -> PoolSettings {
+    let rest = connections.saturating_sub(2).max(2);
+    PoolSettings { critical: 2, api: rest / 2, worker: rest - rest / 2 }
+}

@@ -1,0 +1,171 @@
+//! Composition: builds the adapters, wires them, starts and drains the tasks, runs the commands.
+
+pub mod cli;
+mod database;
+mod demo;
+mod keys;
+mod serve;
+mod transcript;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+
+pub use database::Database;
+pub use serve::{Running, run_server};
+
+use crate::clock::{SharedClock, SharedIds, System};
+use crate::config::Config;
+use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
+use crate::error::AgentlingError;
+use crate::http::auth::{Auth, AuthSettings, Pepper};
+use crate::http::cursor::Cursors;
+use crate::http::{AppState, Readiness};
+use crate::provider::{Models, ProviderKeys, client};
+use crate::store::{Store, StoreError, keys as stored_keys};
+use crate::tools::{EgressPolicy, InvalidAllowEntry, Toolbox, ToolboxError};
+
+/// What keeps a server from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database.
+    #[error("the database is not usable: {0}")]
+    Store(#[from] StoreError),
+    /// The embedded Postgres.
+    #[error("{0}")]
+    Embedded(#[from] crate::store::embedded::EmbeddedError),
+    /// An HTTP client.
+    #[error("an HTTP client cannot be made")]
+    Client(#[from] ClientError),
+    /// The tools' client.
+    #[error("{0}")]
+    Toolbox(#[from] ToolboxError),
+    /// An entry of the egress allow-list.
+    #[error("AGENTLING_EGRESS_ALLOW: {0}")]
+    Egress(#[from] InvalidAllowEntry),
+    /// The operating system gives no random bytes, or a socket cannot be used.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The server would be open to the network without any key.
+    #[error(
+        "refusing to listen on {0} without authentication: create a key with `agentling keys create` \
+         or set AGENTLING_API_KEY, or listen on a loopback address"
+    )]
+    OpenToTheNetwork(SocketAddr),
+}
+
+/// The clients' own error, by a name that composition may use.
+pub type ClientError = client::ClientError;
+
+/// The parts of a server that tests replace.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The clock.
+    pub clock: SharedClock,
+    /// Ids and randomness.
+    pub ids: SharedIds,
+    /// Who sees the commits.
+    pub observer: Arc<dyn CommitObserver>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        let system = Arc::new(System::new());
+        let clock: SharedClock = Arc::<System>::clone(&system);
+        Self { clock, ids: system, observer: Arc::new(NoObserver) }
+    }
+}
+
+/// Wires an engine over a migrated store.
+///
+/// # Errors
+/// When a client cannot be made or a setting does not fit.
+pub fn engine(config: &Config, store: &Store, around: &Surroundings) -> Result<Engine, StartError> {
+    let egress = &config.egress;
+    let allow = egress.allow.iter().map(|pair| format!("{}:{}", pair.host, pair.port));
+    let policy = EgressPolicy::new(allow, egress.allow_http)?;
+    let keys = ProviderKeys {
+        openai: config.providers.openai_api_key.clone(),
+        openai_origins: config.providers.openai_origins.clone(),
+    };
+    Ok(Engine::new(Parts {
+        store: store.clone(),
+        models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
+        toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,
+        clock: Arc::clone(&around.clock),
+        ids: Arc::clone(&around.ids),
+        settings: config.engine,
+        observer: Arc::clone(&around.observer),
+    }))
+}
+
+/// Wires what the endpoints work with.
+///
+/// # Errors
+/// When the shared secrets cannot be read or made.
+pub async fn state(
+    config: &Config,
+    store: &Store,
+    engine: &Engine,
+    around: &Surroundings,
+) -> Result<AppState, StartError> {
+    let offered = around.ids.secret()?;
+    let cursor_key = stored_keys::shared_secret(store, "cursor", offered).await?;
+    let settings = AuthSettings {
+        pepper: pepper(config, store, around).await?,
+        bootstrap: config.auth.api_key.clone(),
+        loopback: config.http.listen_is_loopback(),
+    };
+    let auth = Auth::new(Box::new(store.clone()), Arc::clone(&around.clock), settings);
+    Ok(AppState {
+        store: store.clone(),
+        engine: engine.clone(),
+        auth: Arc::new(auth),
+        cursors: Arc::new(Cursors::new(cursor_key)),
+        clock: Arc::clone(&around.clock),
+        ids: Arc::clone(&around.ids),
+        readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
+    })
+}
+
+/// What the hashes of stored keys are made with: the operator's, or one that the database keeps. Keys
+/// have 256 random bits, so a pepper beside the hashes gives nothing away.
+async fn pepper(
+    config: &Config,
+    store: &Store,
+    around: &Surroundings,
+) -> Result<Pepper, StartError> {
+    if let Some(text) = &config.auth.key_pepper {
+        return Ok(Pepper::new(Sha256::digest(text.expose_secret().as_bytes()).into()));
+    }
+    let offered = around.ids.secret()?;
+    Ok(Pepper::new(stored_keys::shared_secret(store, "pepper", offered).await?))
+}
+
+#[derive(Debug)]
+struct Ready {
+    store: Store,
+    engine: Engine,
+}
+
+impl Readiness for Ready {
+    fn check(&self) -> BoxFuture<'_, Result<(), AgentlingError>> {
+        Box::pin(async {
+            if !self.engine.is_accepting() {
+                return Err(AgentlingError::Draining);
+            }
+            if self.store.is_ready().await? { Ok(()) } else { Err(AgentlingError::Overloaded) }
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! `agentling serve`: from settings to a server that answers, and back to nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{StartError, Surroundings};
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::http;
+use crate::store::{Store, keys};
+
+/// A server that answers.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens; with port 0 in the settings, the port that was picked.
+    pub address: SocketAddr,
+    /// Its engine.
+    pub engine: Engine,
+    /// Its database.
+    pub store: Store,
+    stop_serving: CancellationToken,
+}
+
+impl Running {
+    /// Starts a server over a database that is migrated.
+    ///
+    /// # Errors
+    /// When the address cannot be bound, or would be open to the network without any key.
+    pub async fn start(
+        config: &Config,
+        store: Store,
+        around: &Surroundings,
+    ) -> Result<Self, StartError> {
+        refuse_if_open(config, &store).await?;
+        let listen = config.http.listen;
+        let listener = TcpListener::bind(listen)
+            .await
+            .map_err(|source| StartError::Listen { address: listen, source })?;
+        let address = listener.local_addr()?;
+        let engine = super::engine(config, &store, around)?;
+        let state = super::state(config, &store, &engine, around).await?;
+        engine.work();
+        let stop_serving = CancellationToken::new();
+        let stopped = stop_serving.clone().cancelled_owned();
+        let router = http::router(state);
+        engine.tasks().spawn(async move {
+            if let Err(error) = http::serve(listener, router, stopped).await {
+                tracing::error!(%error, "the listener failed");
+            }
+        });
+        Ok(Self { address, engine, store, stop_serving })
+    }
+
+    /// Stops: no new work, what is under way ends or is given back, connections are closed.
+    pub async fn stop(self) {
+        self.stop_serving.cancel();
+        self.engine.shut_down().await;
+        self.store.close().await;
+    }
+}
+
+async fn refuse_if_open(config: &Config, store: &Store) -> Result<(), StartError> {
+    let is_closed = config.http.listen_is_loopback()
+        || config.auth.api_key.is_some()
+        || keys::any(store).await?;
+    if is_closed { Ok(()) } else { Err(StartError::OpenToTheNetwork(config.http.listen)) }
+}
+
+/// Resolves at the first signal that asks the process to end.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from now on.
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The next one.
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Serves until a signal comes; a second one ends the waiting.
+///
+/// # Errors
+/// When the server cannot start.
+pub async fn run_server(config: &Config, store: Store) -> Result<(), StartError> {
+    let mut signals = Signals::listen()?;
+    let running = Running::start(config, store, &Surroundings::default()).await?;
+    tracing::info!(address = %running.address, "serving");
+    signals.next().await;
+    stop_or_give_up(running, signals).await;
+    Ok(())
+}
+
+/// Stops a server, unless a second signal says that there is no time.
+pub(super) async fn stop_or_give_up(running: Running, mut signals: Signals) {
+    tracing::info!("stopping; a second signal ends the waiting");
+    let store = running.store.clone();
+    let tasks = Arc::new(running.engine.tasks().clone());
+    tokio::select! {
+        () = running.stop() => {}
+        () = signals.next() => {
+            tasks.abort();
+            store.close().await;
+        }
+    }
+}

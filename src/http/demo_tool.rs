@@ -1,0 +1,58 @@
+//! The tool that the demo agent calls: real HTTP on loopback, with made-up weather. Served only by
+//! `agentling demo`.
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::{Deserialize, Serialize};
+
+use super::extract::{PathId, Query};
+use super::problem::Problem;
+use super::reply::Reply;
+
+/// What the tool is told beside the city.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WeatherQuery {
+    #[serde(default)]
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Unit {
+    #[default]
+    Celsius,
+    Fahrenheit,
+}
+
+#[derive(Debug, Serialize)]
+struct Weather {
+    city: String,
+    temperature: i32,
+    unit: Unit,
+    sky: &'static str,
+}
+
+/// Cities with their temperature in degrees Celsius and their sky.
+const CITIES: &[(&str, i32, &str)] =
+    &[("Lisbon", 21, "clear"), ("Oslo", 4, "snow"), ("Nairobi", 24, "light rain")];
+
+/// The tool's server.
+pub fn demo_tool() -> Router {
+    Router::new().route("/weather/{city}", get(weather)).with_state(())
+}
+
+async fn weather(
+    State(()): State<()>,
+    PathId(city): PathId<String>,
+    Query(query): Query<WeatherQuery>,
+) -> Result<Reply<Weather>, Problem> {
+    let known = CITIES.iter().find(|(name, ..)| name.eq_ignore_ascii_case(&city));
+    let (name, celsius, sky) = known.ok_or_else(Problem::not_found)?;
+    let temperature = match query.unit {
+        Unit::Celsius => *celsius,
+        Unit::Fahrenheit => celsius * 9 / 5 + 32,
+    };
+    Ok(Reply::ok(Weather { city: (*name).to_owned(), temperature, unit: query.unit, sky }))
+}

@@ -1,0 +1,94 @@
+//! `POST /v1/runs`.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+
+use super::new_run::NewRun;
+use super::view::RunView;
+use crate::domain::caller::Caller;
+use crate::domain::run::Run;
+use crate::engine::Started;
+use crate::error::AgentlingError;
+use crate::http::AppState;
+use crate::http::auth::{RunsWrite, Scoped};
+use crate::http::extract::{HashedBody, IdempotencyKey, Prefer};
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+use crate::store::{idempotency, runs};
+
+/// Start a run
+///
+/// Answers at once, or, with `Prefer: wait=N`, when the run has ended or after N seconds (at most
+/// 60). A run that fails is answered like any other: with itself; `Prefer: handling=strict` asks for
+/// its problem instead.
+#[utoipa::path(post, path = "/v1/runs", tag = "runs", operation_id = "runs_create",
+    request_body = NewRun,
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request lead to the same run; 1–255 visible ASCII characters, remembered for 24 hours"),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`, `handling=strict`")),
+    responses(
+        (status = 201, description = "The run was accepted", body = RunView),
+        (status = 200, description = "The run has ended within the time to wait", body = RunView),
+        (status = 202, description = "The run was accepted and goes on", body = RunView)),
+    extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
+        "idempotency-key-reused", "model-error", "model-timeout", "run-timeout", "run-poisoned",
+        "tool-name-conflict", "invalid-tool-schema", "schema-too-complex", "remote-ref-forbidden",
+        "egress-denied", "invalid-header-name", "draining"]))))]
+pub(super) async fn create(
+    State(app): State<AppState>,
+    caller: Scoped<RunsWrite>,
+    IdempotencyKey(key): IdempotencyKey,
+    prefer: Prefer,
+    HashedBody(new, request_hash): HashedBody<NewRun>,
+) -> Result<Response, Problem> {
+    let key = idempotency_key("POST /v1/runs", key, request_hash);
+    let started = app.engine.start(&caller.tenant, new.start(key)?).await?;
+    match prefer.wait {
+        None => answer_at_once(&app, &caller, started).await,
+        Some(at_most) => answer_later(&app, &caller, started, (at_most, prefer.strict)).await,
+    }
+}
+
+/// What the store remembers of a request with a key.
+pub(super) fn idempotency_key(
+    route: &'static str,
+    key: Option<String>,
+    request_hash: [u8; 32],
+) -> Option<idempotency::IdempotencyKey> {
+    key.map(|key| idempotency::IdempotencyKey { route, key, request_hash })
+}
+
+fn location(run: &Run) -> String {
+    format!("/v1/runs/{}", run.id)
+}
+
+async fn answer_at_once(
+    app: &AppState,
+    caller: &Caller,
+    started: Started,
+) -> Result<Response, Problem> {
+    let input = runs::input(&app.store, &caller.tenant, started.run.id).await?;
+    let location = location(&started.run);
+    let view = RunView::from(started.run).with_input(input);
+    Ok(Reply::created(location, view).replayed(started.is_replay).into_response())
+}
+
+async fn answer_later(
+    app: &AppState,
+    caller: &Caller,
+    started: Started,
+    (at_most, strict): (Duration, bool),
+) -> Result<Response, Problem> {
+    let tenant = &caller.tenant;
+    let run = app.engine.wait(tenant, started.run.id, at_most).await?.unwrap_or(started.run);
+    if let (true, Some(failure)) = (strict, run.facts.failure.clone()) {
+        return Err(AgentlingError::RunFailed(failure).into());
+    }
+    let input = runs::input(&app.store, tenant, run.id).await?;
+    let (location, has_ended) = (location(&run), run.facts.status.is_ended());
+    let view = RunView::from(run).with_input(input);
+    let reply = if has_ended { Reply::ok(view) } else { Reply::accepted(location, view) };
+    Ok(reply.replayed(started.is_replay).into_response())
+}

@@ -1,0 +1,70 @@
+//! `GET /v1/runs`.
+
+use axum::extract::State;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use super::view::RunView;
+use crate::domain::id::{AgentId, ThreadId};
+use crate::domain::run::RunStatus;
+use crate::http::AppState;
+use crate::http::auth::{RunsRead, Scoped};
+use crate::http::cursor::CursorScope;
+use crate::http::extract::Query;
+use crate::http::problem::Problem;
+use crate::http::reply::{PageView, Reply};
+use crate::store::runs::{self, RunFilter};
+
+/// Which runs are listed.
+#[derive(Debug, Deserialize, Serialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListRuns {
+    /// How many entries at most, 1–200; 20 by default.
+    #[serde(default, skip_serializing)]
+    limit: Option<u32>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default, skip_serializing)]
+    cursor: Option<String>,
+    /// Only with this status.
+    #[serde(default)]
+    status: Option<RunStatus>,
+    /// Only of this agent.
+    #[serde(default)]
+    agent_id: Option<AgentId>,
+    /// Only on this thread.
+    #[serde(default)]
+    thread_id: Option<ThreadId>,
+    /// Only created after this moment.
+    #[serde(default)]
+    created_after: Option<DateTime<Utc>>,
+    /// Only created before this moment.
+    #[serde(default)]
+    created_before: Option<DateTime<Utc>>,
+}
+
+/// List runs, newest first
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", operation_id = "runs_list", params(ListRuns),
+    responses((status = 200, description = "A page of runs", body = PageView<RunView>)))]
+pub(super) async fn list(
+    State(app): State<AppState>,
+    caller: Scoped<RunsRead>,
+    Query(query): Query<ListRuns>,
+) -> Result<Reply<PageView<RunView>>, Problem> {
+    let scope = CursorScope::new(&caller.tenant, "/v1/runs", &query);
+    let page = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
+    let found = runs::list(&app.store, &caller.tenant, &query.filter(), &page).await?;
+    Ok(Reply::ok(PageView::of(found.map(RunView::from), |key| app.cursors.seal(&scope, key))))
+}
+
+impl ListRuns {
+    const fn filter(&self) -> RunFilter {
+        RunFilter {
+            status: self.status,
+            agent: self.agent_id,
+            thread: self.thread_id,
+            created_after: self.created_after,
+            created_before: self.created_before,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run is started with.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::domain::agent::{AgentSpec, Metadata};
+use crate::domain::id::{AgentId, RunId, ThreadId};
+use crate::domain::step::{InputPart, InputText};
+use crate::engine::{StartRun, ThreadChoice, WhichAgent};
+use crate::error::AgentlingError;
+use crate::http::agents::spec;
+use crate::http::extract::Checks;
+use crate::store::agents::AgentRef;
+use crate::store::idempotency::IdempotencyKey;
+
+/// Starts a run: of a stored agent by `agent_id`, or of an agent that is defined right here.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewRun {
+    /// An agent's id or unique name.
+    #[serde(default)]
+    #[schema(examples("weather"))]
+    agent_id: Option<String>,
+    /// The version of that agent; by default the newest.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    agent_version: Option<i32>,
+    /// An agent defined by the request; exactly one of this and `agent_id` is given.
+    #[serde(default)]
+    agent: Option<AgentSpec>,
+    /// The thread to go on with; by default a new one.
+    #[serde(default)]
+    thread_id: Option<ThreadId>,
+    /// What is asked.
+    input: RunInput,
+    /// Starts the thread's memory afresh for this run and those after it.
+    #[serde(default)]
+    reset: bool,
+    /// Model turns before the run is asked for its best answer; by default the agent's.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    max_steps: Option<u32>,
+    /// Bound of the run in milliseconds; by default the agent's.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 86_400_000)]
+    run_timeout_ms: Option<u64>,
+    /// The caller's own labels.
+    #[serde(default)]
+    metadata: Metadata,
+    /// The run's id, when the caller chooses it: a repeated request then cannot start a second run.
+    #[serde(default)]
+    id: Option<RunId>,
+}
+
+/// A text, or typed parts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum RunInput {
+    /// A text.
+    Text(String),
+    /// Typed parts, at least one.
+    Parts(Vec<InputPart>),
+}
+
+impl RunInput {
+    fn parts(self) -> Vec<InputPart> {
+        match self {
+            Self::Text(text) => vec![InputPart::Text(InputText { text })],
+            Self::Parts(parts) => parts,
+        }
+    }
+}
+
+impl NewRun {
+    /// Checks everything that can be known without looking anything up.
+    pub(super) fn start(
+        self,
+        idempotency: Option<IdempotencyKey>,
+    ) -> Result<StartRun, AgentlingError> {
+        let mut checks = Checks::new();
+        self.check(&mut checks);
+        let input = self.input.parts();
+        check_input(&mut checks, &input);
+        checks.finish()?;
+        Ok(StartRun {
+            id: self.id,
+            agent: which_agent(self.agent_id, self.agent_version, self.agent),
+            thread: self
+                .thread_id
+                .map_or(ThreadChoice::New, |id| ThreadChoice::Existing { id, reset: self.reset }),
+            input,
+            max_steps: self.max_steps,
+            run_timeout: self.run_timeout_ms.map(Duration::from_millis),
+            metadata: self.metadata,
+            idempotency,
+        })
+    }
+
+    fn check(&self, checks: &mut Checks) {
+        let one = self.agent_id.is_some() != self.agent.is_some();
+        let message = "exactly one of `agent_id` and `agent` must be given";
+        checks.require(one, "/agent_id", "invalid_value", message);
+        let versioned = self.agent_version.is_none_or(|version| version >= 1);
+        checks.require(versioned, "/agent_version", "invalid_value", "must be at least 1");
+        if let Some(max_steps) = self.max_steps {
+            checks.range("/max_steps", max_steps.into(), 1..=1000);
+        }
+        if let Some(timeout) = self.run_timeout_ms {
+            checks.range("/run_timeout_ms", timeout, 1..=86_400_000);
+        }
+        checks.metadata("/metadata", &self.metadata);
+        if let Some(agent) = &self.agent {
+            spec::check(agent, "/agent", checks);
+        }
+    }
+}
+
+fn check_input(checks: &mut Checks, input: &[InputPart]) {
+    let has_text = input.iter().any(|part| match part {
+        InputPart::Text(text) => !text.text.trim().is_empty(),
+    });
+    checks.require(has_text, "/input", "invalid_value", "must hold text that is not blank");
+}
+
+fn which_agent(id: Option<String>, version: Option<i32>, inline: Option<AgentSpec>) -> WhichAgent {
+    match (inline, id) {
+        (Some(agent), _) => WhichAgent::Inline(Box::new(agent)),
+        (None, id) => {
+            let id = id.unwrap_or_default();
+            let which = id.parse::<AgentId>().map_or_else(|_| AgentRef::Name(id), AgentRef::Id);
+            WhichAgent::Stored(which, version)
+        }
+    }
+}

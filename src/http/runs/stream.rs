@@ -1,0 +1,42 @@
+//! `GET /v1/runs/{run_id}/stream`.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::stream_reply;
+use crate::domain::id::RunId;
+use crate::error::AgentlingError;
+use crate::http::AppState;
+use crate::http::auth::{RunsRead, Scoped};
+use crate::http::extract::{LastEventId, PathId};
+use crate::http::problem::Problem;
+use crate::store::{events, runs};
+
+/// Stream the events of a run
+///
+/// Server-sent events: durable ones with an `id:`, deltas without. The stream ends after the event
+/// that ends the run. `Last-Event-ID` goes on behind that event.
+#[utoipa::path(get, path = "/v1/runs/{run_id}/stream", tag = "runs", operation_id = "runs_stream",
+    params(("run_id" = RunId, Path, description = "The run"),
+        ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was seen")),
+    responses((status = 200, description = "The events", content_type = "text/event-stream",
+        body = String)),
+    extensions(("x-problems" = json!(["invalid-last-event-id", "stream-cursor-ahead"]))))]
+pub(super) async fn stream(
+    State(app): State<AppState>,
+    caller: Scoped<RunsRead>,
+    PathId(id): PathId<RunId>,
+    LastEventId(after): LastEventId,
+) -> Result<Response, Problem> {
+    let tenant = caller.tenant.clone();
+    // The watch begins before the run is read, so that nothing falls between.
+    let watch = app.engine.watch(&tenant, id).after(after.unwrap_or(0));
+    let run = runs::get(&app.store, &tenant, id).await?.ok_or_else(Problem::not_found)?;
+    let last = events::last(&app.store, &tenant, id).await?;
+    let (last, is_end) = last.map_or((0, false), |event| (event.seq, event.name.is_last()));
+    if after.is_some_and(|after| after > last) {
+        return Err(AgentlingError::StreamCursorAhead { last }.into());
+    }
+    let watch = if is_end && after == Some(last) { watch.over() } else { watch };
+    Ok(stream_reply::reply(app, tenant, run, watch))
+}

@@ -1,0 +1,294 @@
+//! Runs and their events as callers see them.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::domain::agent::Metadata;
+use crate::domain::event::{EventData, EventName, RunEvent};
+use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
+use crate::domain::model::Usage;
+use crate::domain::run::{Run, RunStatus, StopReason};
+use crate::domain::step::{InputPart, Step, StepContent};
+use crate::domain::tool::ToolOutcome;
+use crate::http::problem::ProblemView;
+use crate::http::steps::view::StepView;
+
+/// A durable execution of an agent on a thread.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct RunView {
+    /// Its id.
+    pub(crate) id: RunId,
+    /// The thread it appends to.
+    pub(crate) thread_id: ThreadId,
+    /// The agent; absent for an agent that was defined by the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<AgentId>,
+    /// The agent's version; absent for an agent that was defined by the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_version: Option<i32>,
+    /// Where it stands.
+    status: RunStatus,
+    /// Why it completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<StopReason>,
+    /// What was asked; absent in lists and events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<Vec<InputPart>>,
+    /// The answer as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    /// The answer as a value, when the agent has an output schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    output: Option<Value>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ProblemView>,
+    /// Tokens of all recorded replies.
+    usage: Usage,
+    /// Steps it has appended.
+    steps: u32,
+    /// The current or last turn; 0 before the first.
+    turn: u32,
+    /// The current or last attempt of that turn.
+    attempt: u32,
+    /// The caller's own labels.
+    #[schema(value_type = BTreeMap<String, String>)]
+    metadata: Metadata,
+    /// When it was accepted.
+    created_at: DateTime<Utc>,
+    /// When a worker first claimed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<DateTime<Utc>>,
+}
+
+impl From<Run> for RunView {
+    fn from(run: Run) -> Self {
+        let facts = run.facts;
+        Self {
+            id: run.id,
+            thread_id: run.thread_id,
+            agent_id: run.agent_id,
+            agent_version: run.agent_version,
+            status: facts.status,
+            stop_reason: facts.stop_reason,
+            input: None,
+            answer: facts.answer,
+            output: facts.output,
+            error: facts.failure.as_ref().map(ProblemView::from),
+            usage: facts.usage,
+            steps: facts.steps,
+            turn: facts.turn,
+            attempt: facts.attempt,
+            metadata: run.metadata,
+            created_at: run.created_at,
+            started_at: facts.started_at,
+            finished_at: facts.finished_at,
+        }
+    }
+}
+
+impl RunView {
+    /// The same with what was asked.
+    #[must_use]
+    pub(crate) fn with_input(mut self, input: Option<Vec<InputPart>>) -> Self {
+        self.input = input;
+        self
+    }
+}
+
+/// A turn and its attempt.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct TurnView {
+    /// The turn, from 1.
+    turn: u32,
+    /// The attempt, from 1.
+    attempt: u32,
+}
+
+/// A tool call as the model made it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct ToolCallView {
+    /// The turn.
+    turn: u32,
+    /// The call.
+    tool_call_id: CallId,
+    /// The tool's name as the model wrote it.
+    name: String,
+    /// The arguments as the exact text the model sent.
+    arguments: String,
+}
+
+/// A tool call's outcome.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct ToolResultView {
+    /// The turn.
+    turn: u32,
+    /// How the call ended.
+    outcome: ToolOutcome,
+}
+
+macro_rules! event_views {
+    ($($(#[$meta:meta])* $variant:ident($view:ident { $data:ty }) = $label:literal,)+) => {
+        /// A durable event of a run.
+        #[derive(Debug, Clone, Serialize, ToSchema)]
+        #[serde(tag = "event")]
+        pub(crate) enum EventView {
+            $($(#[$meta])* #[serde(rename = $label)] $variant($view),)+
+        }
+
+        $($(#[$meta])*
+        #[derive(Debug, Clone, Serialize, ToSchema)]
+        pub(crate) struct $view {
+            /// Its place in the run: 1, 2, 3 … without gaps; the `id:` of the stream.
+            id: i64,
+            /// The facts.
+            data: $data,
+        })+
+
+        impl EventView {
+            /// Its place in the run.
+            pub(crate) const fn id(&self) -> i64 {
+                match self { $(Self::$variant(event) => event.id,)+ }
+            }
+
+            /// Its name.
+            pub(crate) const fn label(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $label,)+ }
+            }
+
+            /// Its facts as JSON.
+            pub(crate) fn data_value(&self) -> Value {
+                match self { $(Self::$variant(event) => serde_json::to_value(&event.data),)+ }
+                    .unwrap_or_default()
+            }
+
+            /// Its facts as JSON text.
+            pub(crate) fn data_json(&self) -> String {
+                match self { $(Self::$variant(event) => serde_json::to_string(&event.data),)+ }
+                    .unwrap_or_default()
+            }
+        }
+    };
+}
+
+event_views! {
+    /// The run was accepted.
+    RunCreated(RunCreatedEvent { RunView }) = "run.created",
+    /// A worker claimed the run for the first time.
+    RunStarted(RunStartedEvent { RunView }) = "run.started",
+    /// The run goes on after an interruption.
+    RunResumed(RunResumedEvent { RunView }) = "run.resumed",
+    /// A model turn begins.
+    TurnStarted(TurnStartedEvent { TurnView }) = "turn.started",
+    /// The turn is tried again: drop the deltas of the attempt before.
+    TurnRestarted(TurnRestartedEvent { TurnView }) = "turn.restarted",
+    /// A call of the turn, before any of them runs.
+    ToolCall(ToolCallEvent { ToolCallView }) = "tool.call",
+    /// A call's outcome, in call order.
+    ToolResult(ToolResultEvent { ToolResultView }) = "tool.result",
+    /// A step is complete.
+    StepRecorded(StepRecordedEvent { StepView }) = "step.recorded",
+    /// The run ended with an answer.
+    RunCompleted(RunCompletedEvent { RunView }) = "run.completed",
+    /// The run ended with an error.
+    RunFailed(RunFailedEvent { RunView }) = "run.failed",
+    /// The run was cancelled.
+    RunCancelled(RunCancelledEvent { RunView }) = "run.cancelled",
+    /// The run was interrupted.
+    RunInterrupted(RunInterruptedEvent { RunView }) = "run.interrupted",
+}
+
+/// What turns stored events into views: the run, and the steps that the events are about.
+#[derive(Debug)]
+pub(crate) struct EventBook {
+    run: Run,
+    steps: BTreeMap<i64, Step>,
+}
+
+impl EventBook {
+    /// A book of a run and some of its steps.
+    pub(crate) fn new(run: Run, steps: impl IntoIterator<Item = Step>) -> Self {
+        Self { run, steps: steps.into_iter().map(|step| (step.seq, step)).collect() }
+    }
+
+    /// An event as callers see it; `None` when the book lacks what it is about.
+    pub(crate) fn view(&self, event: &RunEvent) -> Option<EventView> {
+        let id = event.seq;
+        match &event.data {
+            EventData::Run(facts) => {
+                let run = Run { facts: facts.clone(), ..self.run.clone() };
+                self.run_event(event.name, id, run.into())
+            }
+            EventData::Turn { turn, attempt } => {
+                let data = TurnView { turn: *turn, attempt: *attempt };
+                Some(if event.name == EventName::TurnStarted {
+                    EventView::TurnStarted(TurnStartedEvent { id, data })
+                } else {
+                    EventView::TurnRestarted(TurnRestartedEvent { id, data })
+                })
+            }
+            EventData::Step { step_seq, .. } => {
+                let data = self.steps.get(step_seq)?.clone().into();
+                Some(EventView::StepRecorded(StepRecordedEvent { id, data }))
+            }
+            EventData::Call { step_seq, call_idx, turn } => {
+                self.call_event(event, (*step_seq, *call_idx), *turn)
+            }
+        }
+    }
+
+    fn run_event(&self, name: EventName, id: i64, data: RunView) -> Option<EventView> {
+        Some(match name {
+            EventName::RunCreated => {
+                EventView::RunCreated(RunCreatedEvent { id, data: data.with_input(self.input()) })
+            }
+            EventName::RunStarted => EventView::RunStarted(RunStartedEvent { id, data }),
+            EventName::RunResumed => EventView::RunResumed(RunResumedEvent { id, data }),
+            EventName::RunCompleted => EventView::RunCompleted(RunCompletedEvent { id, data }),
+            EventName::RunFailed => EventView::RunFailed(RunFailedEvent { id, data }),
+            EventName::RunCancelled => EventView::RunCancelled(RunCancelledEvent { id, data }),
+            EventName::RunInterrupted => {
+                EventView::RunInterrupted(RunInterruptedEvent { id, data })
+            }
+            EventName::TurnStarted
+            | EventName::TurnRestarted
+            | EventName::ToolCall
+            | EventName::ToolResult
+            | EventName::StepRecorded => return None,
+        })
+    }
+
+    fn input(&self) -> Option<Vec<InputPart>> {
+        self.steps.values().find_map(|step| match &step.content {
+            StepContent::Task(task) => Some(task.parts.clone()),
+            _ => None,
+        })
+    }
+
+    fn call_event(&self, event: &RunEvent, at: (i64, u32), turn: u32) -> Option<EventView> {
+        let (id, (step_seq, call_idx)) = (event.seq, at);
+        let StepContent::Action(action) = &self.steps.get(&step_seq)?.content else { return None };
+        let call = action.reply.tool_calls().nth(usize::try_from(call_idx).ok()?)?;
+        if event.name == EventName::ToolCall {
+            let data = ToolCallView {
+                turn,
+                tool_call_id: call.tool_call_id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            };
+            return Some(EventView::ToolCall(ToolCallEvent { id, data }));
+        }
+        let answers = |outcome: &&ToolOutcome| outcome.tool_call_id == call.tool_call_id;
+        let outcome = action.outcomes.iter().find(answers)?.clone();
+        let data = ToolResultView { turn, outcome };
+        Some(EventView::ToolResult(ToolResultEvent { id, data }))
+    }
+}

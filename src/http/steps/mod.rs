@@ -1,0 +1,2 @@
+//! Steps.
+pub(super) mod view;
