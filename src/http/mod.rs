@@ -14,14 +14,15 @@ mod mac;
 pub mod openapi;
 pub mod problem;
 pub mod reply;
+pub mod serve;
 mod state;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::{Extension, Router};
 use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -44,6 +45,7 @@ pub fn router(state: AppState) -> Router {
     let (open, mut document) = open_endpoints().split_for_parts();
     document.merge(tenant_document);
     let tenant = tenant
+        .layer(Extension(state.body_limits))
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);

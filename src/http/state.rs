@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 
 use super::auth::Auth;
 use super::cursor::Cursors;
+use super::limits::BodyLimits;
 use crate::clock::{SharedClock, SharedIds};
 use crate::engine::Engine;
 use crate::error::AgentlingError;
@@ -26,6 +27,8 @@ pub struct AppState {
     pub clock: SharedClock,
     /// Ids.
     pub ids: SharedIds,
+    /// How large bodies may be.
+    pub body_limits: BodyLimits,
     /// Whether work is taken.
     pub readiness: Arc<dyn Readiness>,
 }

@@ -1,3 +1,5 @@
+//! The router as a whole, without a database.
+
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -40,13 +42,14 @@ impl Readiness for Ready {
 
 fn app(ready: bool) -> Router {
     let system = Arc::new(System::new());
-    let settings = AuthSettings { pepper: Pepper::new([1; 32]), bootstrap: None, loopback: true };
+    let settings = AuthSettings { pepper: Pepper::of(b"one"), bootstrap: None, loopback: true };
     let clock: crate::clock::SharedClock = Arc::<System>::clone(&system);
     router(AppState {
         auth: Arc::new(Auth::new(Box::new(NoKeys), Arc::clone(&clock), settings)),
-        cursors: Arc::new(Cursors::new([2; 32])),
+        cursors: Arc::new(Cursors::of(b"secret")),
         clock,
         ids: system,
+        body_limits: limits::BodyLimits::default(),
         readiness: Arc::new(Ready(ready)),
     })
 }

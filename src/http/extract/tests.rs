@@ -1,3 +1,5 @@
+//! What bad requests get.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +13,14 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use utoipa::{IntoParams, ToSchema};
 
-use super::body::{Bounds, ORDINARY, read};
+use super::body::{Bounds, read};
 use super::*;
 use crate::clock::System;
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::RunId;
 use crate::domain::run::RunStatus;
 use crate::http::layers;
+use crate::http::limits::BodyLimits;
 use crate::http::problem::{Problem, ProblemKind};
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -373,8 +376,19 @@ async fn a_body_that_stalls_or_takes_too_long_times_out() {
     for (idle, total) in [(Duration::ZERO, long), (long, Duration::ZERO)] {
         let never = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let request = json_post("/note", Bytes::from_stream(never));
-        let problem = read(request, Bounds { idle, total, ..ORDINARY }).await.unwrap_err();
+        let bounds = Bounds { idle, total, ..Bounds::ordinary(&request) };
+        let problem = read(request, bounds).await.unwrap_err();
         assert_eq!(problem.kind(), ProblemKind::RequestTimeout);
+    }
+}
+
+#[tokio::test]
+async fn the_operator_sets_how_large_a_body_may_be() {
+    let limits = BodyLimits { ordinary: 20, ..BodyLimits::default() };
+    for (body, status) in [(r#"{"text":"12345678"}"#, 200), (r#"{"text":"1234567890"}"#, 413)] {
+        let mut request = json_post("/note", body);
+        request.extensions_mut().insert(limits);
+        assert_eq!(send(request).await.0.as_u16(), status, "{body}");
     }
 }
 
