@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config;
+use crate::domain::memory;
 
 /// The bounds of bodies, which the operator sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ const LARGE_BODY_BYTES: usize = 16 * 1024 * 1024;
 pub const ARRAY_ELEMENTS: usize = 10_000;
 
 /// Elements of an array in a memory document.
-pub const LARGE_ARRAY_ELEMENTS: usize = 50_000;
+pub const LARGE_ARRAY_ELEMENTS: usize = memory::MAX_STEPS;
 
 /// How long the headers of a request may take.
 pub const HEADER_READ: Duration = Duration::from_secs(10);

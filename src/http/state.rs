@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRef;
 use futures::future::BoxFuture;
 
 use super::auth::Auth;
@@ -37,4 +38,10 @@ pub struct AppState {
 pub trait Readiness: Send + Sync + std::fmt::Debug {
     /// The reason why not, if it would not.
     fn check(&self) -> BoxFuture<'_, Result<(), AgentlingError>>;
+}
+
+impl FromRef<AppState> for Arc<dyn Readiness> {
+    fn from_ref(app: &AppState) -> Self {
+        Self::clone(&app.readiness)
+    }
 }

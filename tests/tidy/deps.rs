@@ -20,6 +20,7 @@ const DIRECT: [&str; 34] = [
     "getrandom",
     "hmac",
     "http",
+    "hyper-util",
     "indexmap",
     "jsonschema",
     "reqwest",

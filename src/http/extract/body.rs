@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use futures::StreamExt as _;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -26,13 +27,19 @@ use crate::http::problem::{Problem, ProblemKind};
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-/// A JSON body that may be as large as a memory document.
+/// The text of a JSON object that may be as large as a memory document, for a reader of its own: it
+/// has passed the strict pass and nothing else.
 #[derive(Debug)]
-pub struct LargeBody<T>(pub T);
+pub struct LargeText(pub String);
 
 /// A JSON body that may be left out.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Option<T>);
+
+/// A body that has nothing to say: absent, or `{}`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EmptyObject {}
 
 /// A JSON body with the hash of its meaning: spelling, spacing and key order do not count. A repeated
 /// request is told from another one by it.
@@ -86,14 +93,15 @@ impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> fo
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for LargeBody<T> {
+impl<S: Send + Sync> FromRequest<S> for LargeText {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         check_headers(request.headers())?;
         let bounds = Bounds::large(&request);
         let text = read(request, bounds).await?;
-        decode(&text, bounds).map(Self)
+        strict::check(&text, bounds.elements)?;
+        Ok(Self(text))
     }
 }
 

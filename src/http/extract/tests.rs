@@ -100,13 +100,11 @@ type Headers<'a> = Vec<(&'a str, &'a [u8])>;
 fn app() -> Router {
     let router = Router::new()
         .route("/note", post(take))
-        .route(
-            "/large",
-            post(|LargeBody(inner): LargeBody<Inner>| async move { inner.count.to_string() }),
-        )
+        .route("/large", post(|LargeText(text): LargeText| async move { text.len().to_string() }))
         .route("/agent", post(|Body(_): Body<AgentSpec>| async {}))
         .route("/hash", post(hash))
         .route("/optional", post(optional))
+        .route("/nothing", post(|OptionalBody(_): OptionalBody<EmptyObject>| async {}))
         .route("/list", get(list))
         .route("/headers", get(headers))
         .route("/runs/{id}", get(|PathId(id): PathId<RunId>| async move { id.to_string() }));
@@ -366,8 +364,10 @@ async fn a_body_is_refused_at_its_first_byte_too_many() {
     let (status, ..) = send(request).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
     let padded = format!("{}{{\"count\":7}}", " ".repeat(2 * 1024 * 1024));
-    let (status, _, body, _) = send(json_post("/large", padded)).await;
-    assert_eq!((status.as_u16(), body), (200, json!(7)));
+    let (length, sent) = (json!(padded.len()), send(json_post("/large", padded)).await);
+    assert_eq!((sent.0.as_u16(), sent.2), (200, length));
+    let (status, slug, ..) = send(json_post("/large", r#"{"a":1,"a":2}"#)).await;
+    assert_eq!((status.as_u16(), slug.as_str()), (400, "malformed-json"));
 }
 
 #[tokio::test]
@@ -436,6 +436,8 @@ async fn an_optional_body_may_be_absent_but_not_broken() {
     assert_eq!(send(absent).await.2, json!("None"));
     assert_eq!(send(json_post("/optional", r#"{"count":1}"#)).await.2, json!("Some(1)"));
     assert_eq!(send(json_post("/optional", "garbage")).await.1, "malformed-json");
+    assert_eq!(send(json_post("/nothing", "{}")).await.0, StatusCode::OK);
+    assert_eq!(send(json_post("/nothing", r#"{"wait":1}"#)).await.1, "unknown-field");
 }
 
 #[tokio::test]

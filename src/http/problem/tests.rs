@@ -27,6 +27,10 @@ fn model(kind: ModelErrorKind) -> FailureCause {
     FailureCause::Model { provider: Provider::Openai, provider_status: Some(401), kind }
 }
 
+fn memory(unsupported_version: bool) -> AgentlingError {
+    MemoryLoadError { findings: vec![finding()], unsupported_version }.into()
+}
+
 /// An error of every kind with the slug it becomes.
 fn samples() -> Vec<(AgentlingError, &'static str)> {
     use AgentlingError as E;
@@ -47,11 +51,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (conflict(Conflict::Stale), "version-conflict"),
         (ModelError::new(Provider::Openai, ModelErrorKind::Auth, "SECRET").into(), "model-error"),
         (ModelError::new(Provider::Openai, ModelErrorKind::Timeout, "").into(), "model-timeout"),
-        (MemoryLoadError { findings: vec![finding()] }.into(), "memory-load-error"),
-        (
-            E::MemoryVersion { found: "9".to_owned(), supported: "1, 2" },
-            "memory-version-unsupported",
-        ),
+        (memory(false), "memory-load-error"),
+        (memory(true), "memory-version-unsupported"),
         (E::NotFound { kind: "run" }, "not-found"),
         (E::Gone { kind: "agent" }, "gone"),
         (E::Unauthenticated, "unauthenticated"),

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::limits;
@@ -35,38 +35,55 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     grace: Duration,
 ) -> io::Result<()> {
-    let builder = builder();
-    let graceful = GracefulShutdown::new();
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::new(router);
     let mut stop = std::pin::pin!(stop);
     loop {
-        let accepted = tokio::select! {
+        tokio::select! {
             biased;
             () = &mut stop => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let service = TowerToHyperService::new(router.clone());
-                let stream = TokioIo::new(Prompt::new(stream, limits::HEADER_READ));
-                let connection = builder.serve_connection(stream, service).into_owned();
-                let connection = graceful.watcher().watch(connection);
-                connections.spawn(async move {
-                    if let Err(error) = connection.await {
-                        tracing::debug!(error, "a connection ended early");
-                    }
-                });
-            }
-            Err(error) => survive(error).await?,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => connections.admit(stream),
+                Err(error) => survive(error).await?,
+            },
         }
     }
     drop(listener);
-    // Dropping what is left aborts it: a subscriber of a stream comes back elsewhere with its cursor.
-    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "connections were cut off");
-    }
+    connections.end(grace).await;
     Ok(())
+}
+
+/// The connections that are open.
+struct Connections {
+    router: Router,
+    builder: Builder<TokioExecutor>,
+    graceful: GracefulShutdown,
+    open: JoinSet<()>,
+}
+
+impl Connections {
+    fn new(router: Router) -> Self {
+        let (graceful, open) = (GracefulShutdown::new(), JoinSet::new());
+        Self { router, builder: builder(), graceful, open }
+    }
+
+    fn admit(&mut self, stream: TcpStream) {
+        // What has ended is forgotten here, so that the set holds no more than was open at once.
+        while self.open.try_join_next().is_some() {}
+        let service = TowerToHyperService::new(self.router.clone());
+        let stream = TokioIo::new(Prompt::new(stream, limits::HEADER_READ));
+        let connection = self.builder.serve_connection(stream, service).into_owned();
+        let connection = self.graceful.watch(connection);
+        // How a connection ends is its client's business.
+        self.open.spawn(async move { connection.await.unwrap_or_default() });
+    }
+
+    /// Lets what is under way end. What is left then is dropped, which aborts it: a subscriber of a
+    /// stream comes back elsewhere with its cursor.
+    async fn end(self, grace: Duration) {
+        if tokio::time::timeout(grace, self.graceful.shutdown()).await.is_err() {
+            tracing::warn!(connections = self.open.len(), "connections were cut off");
+        }
+    }
 }
 
 /// The bounds of a connection. Headers between our limit and these get our answer; beyond them the
