@@ -52,6 +52,7 @@ async fn the_reference_loads_nothing_from_elsewhere() {
     }
     let (_, _, start) = get(app(), "/docs/swagger-initializer.js").await;
     assert!(start.contains("/openapi.json"), "{start}");
+    assert!(start.contains(r#""validatorUrl": "none""#), "{start}");
     assert_eq!(get(app(), "/docs/nothing.js").await.0, 404);
 }
 

@@ -522,3 +522,35 @@ async fn headers_are_read_strictly() {
     let prefer: &[(&str, &[u8])] = &[("prefer", b"wait=5"), ("prefer", b"handling=strict")];
     assert_eq!(send(get_with("/headers", prefer)).await.2, json!("None None Some(5) true"));
 }
+
+proptest::proptest! {
+    #[test]
+    fn the_strict_pass_and_the_decoder_agree_on_what_json_is(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"\\u00e9\"", "\"\\ud83d\\ude00\"", "\"\\ud800\"",
+                "\"\\n\"", "\"\\x\"", "\"", "\\", "0", "01", "-0", "-", "1.5", "1.", ".5", "1e3", "1e", "E+2", "1e-999",
+                "true", "false", "null", "nul", "NaN", " ", "\n", "\u{1}", "\u{e9}", "\u{feff}",
+            ]),
+            0..12,
+        ),
+    ) {
+        let text = format!("{{\"k\":{}}}", pieces.concat());
+        let strict = json::check(&text, usize::MAX).map_err(|problem| problem.kind());
+        let lenient = serde_json::from_str::<Value>(&text);
+        match strict {
+            Ok(()) => assert!(lenient.is_ok(), "{text}"),
+            Err(ProblemKind::MalformedJson) => {
+                assert!(lenient.is_err() || has_a_key_twice(&text), "{text}");
+            }
+            Err(other) => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+/// Whether a text that the decoder takes loses a key when it is written again.
+fn has_a_key_twice(text: &str) -> bool {
+    let value: Value = serde_json::from_str(text).unwrap();
+    let colons = |text: &str| text.matches(':').count();
+    colons(&value.to_string()) < colons(text)
+}
