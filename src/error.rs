@@ -23,14 +23,6 @@ pub enum AgentlingError {
     /// A memory document does not validate.
     #[error(transparent)]
     MemoryLoad(#[from] MemoryLoadError),
-    /// A memory document has a format version that this server does not know.
-    #[error("memory format version {found} is not known here; known are {supported}")]
-    MemoryVersion {
-        /// The version, as the document spells it.
-        found: String,
-        /// The versions that can be loaded.
-        supported: &'static str,
-    },
     /// What was asked for does not exist, or belongs to another tenant.
     #[error("nothing is found under this id")]
     NotFound {
@@ -179,7 +171,6 @@ impl AgentlingError {
             Self::Model(error) => error.retryable,
             Self::RunFailed(_)
             | Self::MemoryLoad(_)
-            | Self::MemoryVersion { .. }
             | Self::NotFound { .. }
             | Self::Gone { .. }
             | Self::Unauthenticated

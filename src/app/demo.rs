@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde_json::json;
@@ -19,7 +20,7 @@ use crate::domain::step::{InputPart, InputText};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
-use crate::http;
+use crate::http::{self, serve::serve};
 use crate::store::agents::{self, AgentRef};
 use crate::store::runs::{self, RunFilter};
 use crate::store::{Conflict, Store, StoreError};
@@ -45,7 +46,8 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     let running = Running::start(&config, store, &Surroundings::default()).await?;
     let tasks = running.engine.tasks().clone();
     running.engine.tasks().spawn(async move {
-        let served = http::serve(tool, http::demo_tool(), async move { tasks.stopping().await });
+        let stop = async { tasks.stopping().await };
+        let served = serve(tool, http::demo_tool(), stop, Duration::from_secs(1));
         if let Err(error) = served.await {
             tracing::error!(%error, "the demo tool stopped");
         }

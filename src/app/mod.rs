@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use secrecy::ExposeSecret;
-use sha2::{Digest, Sha256};
 
 pub use database::Database;
 pub use serve::{Running, run_server};
@@ -132,9 +131,10 @@ pub async fn state(
         store: store.clone(),
         engine: engine.clone(),
         auth: Arc::new(auth),
-        cursors: Arc::new(Cursors::new(cursor_key)),
+        cursors: Arc::new(Cursors::of(&cursor_key)),
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
+        body_limits: (&config.http).into(),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
     })
 }
@@ -147,10 +147,10 @@ async fn pepper(
     around: &Surroundings,
 ) -> Result<Pepper, StartError> {
     if let Some(text) = &config.auth.key_pepper {
-        return Ok(Pepper::new(Sha256::digest(text.expose_secret().as_bytes()).into()));
+        return Ok(Pepper::of(text.expose_secret().as_bytes()));
     }
     let offered = around.ids.secret()?;
-    Ok(Pepper::new(stored_keys::shared_secret(store, "pepper", offered).await?))
+    Ok(Pepper::of(&stored_keys::shared_secret(store, "pepper", offered).await?))
 }
 
 #[derive(Debug)]

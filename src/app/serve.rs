@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{StartError, Surroundings};
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::http;
+use crate::http::{self, serve::serve};
 use crate::store::{Store, keys};
 
 /// A server that answers.
@@ -47,8 +47,9 @@ impl Running {
         let stop_serving = CancellationToken::new();
         let stopped = stop_serving.clone().cancelled_owned();
         let router = http::router(state);
+        let grace = config.engine.drain;
         engine.tasks().spawn(async move {
-            if let Err(error) = http::serve(listener, router, stopped).await {
+            if let Err(error) = serve(listener, router, stopped, grace).await {
                 tracing::error!(%error, "the listener failed");
             }
         });

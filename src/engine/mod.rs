@@ -127,31 +127,6 @@ impl Engine {
         }
     }
 
-    /// An engine that never works and asks no one, for tests of what is around it.
-    #[cfg(test)]
-    pub(crate) fn idle(store: Store, clock: SharedClock, ids: SharedIds) -> Self {
-        use crate::provider::{ProviderKeys, client};
-        use crate::tools::EgressPolicy;
-        let http = client::http_client().unwrap();
-        let second = Duration::from_secs(1);
-        Self::new(Parts {
-            store,
-            models: Models::new(http, ProviderKeys::default(), Arc::clone(&clock)),
-            toolbox: Toolbox::new(EgressPolicy::default(), Arc::clone(&clock)).unwrap(),
-            clock,
-            ids,
-            settings: config::Engine {
-                concurrency: 1,
-                poll: second,
-                lease: second,
-                heartbeat: second,
-                sweep: second,
-                drain: second,
-            },
-            observer: Arc::new(NoObserver),
-        })
-    }
-
     /// Starts the workers: claiming, heartbeat, sweeping.
     pub fn work(&self) {
         worker::start(&self.context);

@@ -44,9 +44,9 @@ impl<'a> CursorScope<'a> {
 }
 
 impl Cursors {
-    /// With a key that all replicas share and that outlives restarts.
-    pub const fn new(key: [u8; 32]) -> Self {
-        Self { key }
+    /// With a key made from a secret that all replicas share and that outlives restarts.
+    pub fn of(secret: &[u8]) -> Self {
+        Self { key: mac::derive("seal of cursors", secret) }
     }
 
     /// Seals the key of a page's last entry.
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_cursor_opens_for_the_list_that_made_it_and_no_other() {
-        let cursors = Cursors::new([7; 32]);
+        let cursors = Cursors::of(b"seven");
         let (ours, theirs) = (TenantId::default(), TenantId::parse("other").unwrap());
         let cursor = cursors.seal(&scope(&ours, "failed"), &(41_i64, "x"));
         assert_eq!(
@@ -135,13 +135,13 @@ mod tests {
             let problem = cursors.open::<(i64, String)>(&scope, &cursor).unwrap_err();
             assert_eq!(problem.kind(), ProblemKind::InvalidCursor);
         }
-        let other_key = Cursors::new([8; 32]);
+        let other_key = Cursors::of(b"eight");
         assert!(other_key.open::<(i64, String)>(&scope(&ours, "failed"), &cursor).is_err());
     }
 
     #[test]
     fn a_tampered_cursor_is_invalid_whatever_was_changed() {
-        let cursors = Cursors::new([7; 32]);
+        let cursors = Cursors::of(b"seven");
         let tenant = TenantId::default();
         let cursor = cursors.seal(&scope(&tenant, ""), &41_i64);
         for index in 0..cursor.len() {

@@ -2,23 +2,62 @@
 
 use std::time::Duration;
 
+use crate::config;
+use crate::domain::memory;
+
+/// The bounds of bodies, which the operator sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Bytes of an ordinary body.
+    pub ordinary: usize,
+    /// Bytes of a memory document.
+    pub large: usize,
+    /// How long a body may take to arrive.
+    pub total: Duration,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { ordinary: BODY_BYTES, large: LARGE_BODY_BYTES, total: BODY_TOTAL }
+    }
+}
+
+impl From<&config::Http> for BodyLimits {
+    fn from(settings: &config::Http) -> Self {
+        Self {
+            ordinary: settings.body_limit,
+            large: settings.memory_limit,
+            total: settings.body_read,
+        }
+    }
+}
+
 /// Bytes of an ordinary body.
-pub const BODY_BYTES: usize = 1024 * 1024;
+const BODY_BYTES: usize = 1024 * 1024;
 
 /// Bytes of a memory document.
-pub const LARGE_BODY_BYTES: usize = 16 * 1024 * 1024;
+const LARGE_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Elements of an array in an ordinary body.
 pub const ARRAY_ELEMENTS: usize = 10_000;
 
 /// Elements of an array in a memory document.
-pub const LARGE_ARRAY_ELEMENTS: usize = 50_000;
+pub const LARGE_ARRAY_ELEMENTS: usize = memory::MAX_STEPS;
+
+/// How long the headers of a request may take.
+pub const HEADER_READ: Duration = Duration::from_secs(10);
+
+/// Streams of an HTTP/2 connection.
+pub const HTTP2_STREAMS: u32 = 128;
+
+/// Bytes of an HTTP/2 header list.
+pub const HTTP2_HEADER_BYTES: u32 = 64 * 1024;
 
 /// How long a body may pause.
 pub const BODY_IDLE: Duration = Duration::from_secs(15);
 
 /// How long a body may take.
-pub const BODY_TOTAL: Duration = Duration::from_mins(1);
+const BODY_TOTAL: Duration = Duration::from_mins(1);
 
 /// Bytes of all headers, names and values together.
 pub const HEADER_BYTES: usize = 32 * 1024;

@@ -16,3 +16,8 @@ pub(super) fn of(key: &[u8; 32], pieces: &[&[u8]]) -> [u8; 32] {
     }
     mac.finalize().into_bytes().into()
 }
+
+/// A key for one purpose, made from a secret that may serve several.
+pub(super) fn derive(purpose: &str, secret: &[u8]) -> [u8; 32] {
+    of(&[0; 32], &[purpose.as_bytes(), secret])
+}

@@ -18,7 +18,7 @@ mod probe;
 pub mod problem;
 pub mod reply;
 mod runs;
-mod serve;
+pub mod serve;
 mod state;
 mod steps;
 #[cfg(test)]
@@ -26,8 +26,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::{Extension, Router};
 use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,7 +35,6 @@ use utoipa_axum::router::OpenApiRouter;
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
 pub use runs::shown_events;
-pub use serve::serve;
 pub use state::{AppState, Readiness};
 
 /// Endpoints that belong to a tenant: one line a resource.
@@ -54,6 +53,7 @@ pub fn router(state: AppState) -> Router {
     let (open, mut document) = open_endpoints().split_for_parts();
     document.merge(tenant_document);
     let tenant = tenant
+        .layer(Extension(state.body_limits))
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRef;
 use futures::future::BoxFuture;
 
 use super::auth::Auth;
 use super::cursor::Cursors;
+use super::limits::BodyLimits;
 use crate::clock::{SharedClock, SharedIds};
 use crate::engine::Engine;
 use crate::error::AgentlingError;
@@ -26,6 +28,8 @@ pub struct AppState {
     pub clock: SharedClock,
     /// Ids.
     pub ids: SharedIds,
+    /// How large bodies may be.
+    pub body_limits: BodyLimits,
     /// Whether work is taken.
     pub readiness: Arc<dyn Readiness>,
 }
@@ -34,4 +38,10 @@ pub struct AppState {
 pub trait Readiness: Send + Sync + std::fmt::Debug {
     /// The reason why not, if it would not.
     fn check(&self) -> BoxFuture<'_, Result<(), AgentlingError>>;
+}
+
+impl FromRef<AppState> for Arc<dyn Readiness> {
+    fn from_ref(app: &AppState) -> Self {
+        Self::clone(&app.readiness)
+    }
 }

@@ -93,6 +93,20 @@ impl StoreError {
         Self::sort(error)
     }
 
+    /// A failure of each kind that comes from the database, which says the words, for tests of layers
+    /// that may not name the database.
+    #[cfg(test)]
+    pub(crate) fn samples(words: &str) -> [Self; 5] {
+        let source = || sqlx::Error::Protocol(words.to_owned());
+        [
+            Self::Busy(source()),
+            Self::Unavailable(source()),
+            Self::StorageFull(source()),
+            Self::OutcomeUnknown(source()),
+            Self::Database(source()),
+        ]
+    }
+
     fn sort(error: sqlx::Error) -> Self {
         let from_database = error.as_database_error().map(Meaning::of);
         match (from_database, &error) {

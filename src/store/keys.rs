@@ -80,17 +80,16 @@ pub async fn find(store: &Store, id: KeyId) -> Result<Option<StoredKey>, StoreEr
     .transpose()
 }
 
-/// Whether there is any key that was not revoked, of any tenant: then the server asks for one.
+/// Whether there is or ever was a key, of any tenant: then the server asks for one. Revoking the last
+/// key closes a server, it does not open it.
 ///
 /// # Errors
 /// When the database does not answer.
 pub async fn any(store: &Store) -> Result<bool, StoreError> {
-    sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM api_key WHERE revoked_at IS NULL) AS "any!""#
-    )
-    .fetch_one(store.critical())
-    .await
-    .map_err(StoreError::of_read)
+    sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM api_key) AS "any!""#)
+        .fetch_one(store.critical())
+        .await
+        .map_err(StoreError::of_read)
 }
 
 /// Stores a new key.

@@ -9,6 +9,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http"]),
     ("tower_http", &["http"]),
+    ("hyper_util", &["http"]),
     ("utoipa", &["domain", "http"]),
     ("utoipa_axum", &["http"]),
     ("utoipa_swagger_ui", &["http"]),

@@ -15,9 +15,9 @@ const SECRET_BYTES: usize = 32;
 pub struct Pepper(SecretBox<[u8; 32]>);
 
 impl Pepper {
-    /// A pepper that all replicas share.
-    pub fn new(bytes: [u8; 32]) -> Self {
-        Self(SecretBox::new(Box::new(bytes)))
+    /// A pepper made from a secret that all replicas share.
+    pub fn of(secret: &[u8]) -> Self {
+        Self(SecretBox::new(Box::new(mac::derive("pepper of API keys", secret))))
     }
 }
 

@@ -19,7 +19,7 @@ use super::json as strict;
 use super::pointer::Pointer;
 use super::shape::{Shape, UNKNOWN_FIELD};
 use crate::domain::memory::Finding;
-use crate::http::limits;
+use crate::http::limits::{self, BodyLimits};
 use crate::http::openapi::unions;
 use crate::http::problem::{Problem, ProblemKind};
 
@@ -27,15 +27,16 @@ use crate::http::problem::{Problem, ProblemKind};
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-/// A JSON body that may be as large as a memory document.
+/// The text of a JSON object that may be as large as a memory document, for a reader of its own: it
+/// has passed the strict pass and nothing else.
 #[derive(Debug)]
-pub struct LargeBody<T>(pub T);
+pub struct LargeText(pub String);
 
 /// A JSON body that may be left out.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub Option<T>);
 
-/// A body that says nothing, for requests that may come with one out of habit.
+/// A body that has nothing to say: absent, or `{}`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmptyObject {}
@@ -54,33 +55,53 @@ pub(super) struct Bounds {
     pub(super) total: Duration,
 }
 
-pub(super) const ORDINARY: Bounds = Bounds {
-    bytes: limits::BODY_BYTES,
-    elements: limits::ARRAY_ELEMENTS,
-    idle: limits::BODY_IDLE,
-    total: limits::BODY_TOTAL,
-};
+impl Bounds {
+    /// The bounds of an ordinary body of this request.
+    pub(super) fn ordinary(request: &Request) -> Self {
+        let limits = limits_of(request);
+        Self {
+            bytes: limits.ordinary,
+            elements: limits::ARRAY_ELEMENTS,
+            idle: limits::BODY_IDLE,
+            total: limits.total,
+        }
+    }
 
-const LARGE: Bounds =
-    Bounds { bytes: limits::LARGE_BODY_BYTES, elements: limits::LARGE_ARRAY_ELEMENTS, ..ORDINARY };
+    /// The bounds of a memory document.
+    fn large(request: &Request) -> Self {
+        Self {
+            bytes: limits_of(request).large,
+            elements: limits::LARGE_ARRAY_ELEMENTS,
+            ..Self::ordinary(request)
+        }
+    }
+}
+
+/// What the operator has set, or the defaults.
+fn limits_of(request: &Request) -> BodyLimits {
+    request.extensions().get().copied().unwrap_or_default()
+}
 
 impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         check_headers(request.headers())?;
-        let text = read(request, ORDINARY).await?;
-        decode(&text, ORDINARY).map(Self)
+        let bounds = Bounds::ordinary(&request);
+        let text = read(request, bounds).await?;
+        decode(&text, bounds).map(Self)
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for LargeBody<T> {
+impl<S: Send + Sync> FromRequest<S> for LargeText {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         check_headers(request.headers())?;
-        let text = read(request, LARGE).await?;
-        decode(&text, LARGE).map(Self)
+        let bounds = Bounds::large(&request);
+        let text = read(request, bounds).await?;
+        strict::check(&text, bounds.elements)?;
+        Ok(Self(text))
     }
 }
 
@@ -89,8 +110,9 @@ impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> fo
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         check_headers(request.headers())?;
-        let text = read(request, ORDINARY).await?;
-        let decoded = decode(&text, ORDINARY)?;
+        let bounds = Bounds::ordinary(&request);
+        let text = read(request, bounds).await?;
+        let decoded = decode(&text, bounds)?;
         let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
         value.sort_all_objects();
         Ok(Self(decoded, Sha256::digest(value.to_string()).into()))
@@ -102,12 +124,13 @@ impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> fo
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let headers = request.headers().clone();
-        let text = read(request, ORDINARY).await?;
+        let bounds = Bounds::ordinary(&request);
+        let text = read(request, bounds).await?;
         if text.is_empty() {
             return Ok(Self(None));
         }
         check_headers(&headers)?;
-        decode(&text, ORDINARY).map(Some).map(Self)
+        decode(&text, bounds).map(Some).map(Self)
     }
 }
 

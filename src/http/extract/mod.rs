@@ -11,7 +11,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use body::{Body, EmptyObject, HashedBody, LargeBody, OptionalBody};
+pub use body::{Body, EmptyObject, HashedBody, LargeText, OptionalBody};
 pub use checks::Checks;
 pub use headers::{IdempotencyKey, IfMatch, LastEventId, Prefer};
 pub use params::PathId;

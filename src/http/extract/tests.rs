@@ -1,3 +1,5 @@
+//! What bad requests get.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +13,14 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use utoipa::{IntoParams, ToSchema};
 
-use super::body::{Bounds, ORDINARY, read};
+use super::body::{Bounds, read};
 use super::*;
 use crate::clock::System;
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::RunId;
 use crate::domain::run::RunStatus;
 use crate::http::layers;
+use crate::http::limits::BodyLimits;
 use crate::http::problem::{Problem, ProblemKind};
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -97,13 +100,11 @@ type Headers<'a> = Vec<(&'a str, &'a [u8])>;
 fn app() -> Router {
     let router = Router::new()
         .route("/note", post(take))
-        .route(
-            "/large",
-            post(|LargeBody(inner): LargeBody<Inner>| async move { inner.count.to_string() }),
-        )
+        .route("/large", post(|LargeText(text): LargeText| async move { text.len().to_string() }))
         .route("/agent", post(|Body(_): Body<AgentSpec>| async {}))
         .route("/hash", post(hash))
         .route("/optional", post(optional))
+        .route("/nothing", post(|OptionalBody(_): OptionalBody<EmptyObject>| async {}))
         .route("/list", get(list))
         .route("/headers", get(headers))
         .route("/runs/{id}", get(|PathId(id): PathId<RunId>| async move { id.to_string() }));
@@ -363,8 +364,10 @@ async fn a_body_is_refused_at_its_first_byte_too_many() {
     let (status, ..) = send(request).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
     let padded = format!("{}{{\"count\":7}}", " ".repeat(2 * 1024 * 1024));
-    let (status, _, body, _) = send(json_post("/large", padded)).await;
-    assert_eq!((status.as_u16(), body), (200, json!(7)));
+    let (length, sent) = (json!(padded.len()), send(json_post("/large", padded)).await);
+    assert_eq!((sent.0.as_u16(), sent.2), (200, length));
+    let (status, slug, ..) = send(json_post("/large", r#"{"a":1,"a":2}"#)).await;
+    assert_eq!((status.as_u16(), slug.as_str()), (400, "malformed-json"));
 }
 
 #[tokio::test]
@@ -373,8 +376,19 @@ async fn a_body_that_stalls_or_takes_too_long_times_out() {
     for (idle, total) in [(Duration::ZERO, long), (long, Duration::ZERO)] {
         let never = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let request = json_post("/note", Bytes::from_stream(never));
-        let problem = read(request, Bounds { idle, total, ..ORDINARY }).await.unwrap_err();
+        let bounds = Bounds { idle, total, ..Bounds::ordinary(&request) };
+        let problem = read(request, bounds).await.unwrap_err();
         assert_eq!(problem.kind(), ProblemKind::RequestTimeout);
+    }
+}
+
+#[tokio::test]
+async fn the_operator_sets_how_large_a_body_may_be() {
+    let limits = BodyLimits { ordinary: 20, ..BodyLimits::default() };
+    for (body, status) in [(r#"{"text":"12345678"}"#, 200), (r#"{"text":"1234567890"}"#, 413)] {
+        let mut request = json_post("/note", body);
+        request.extensions_mut().insert(limits);
+        assert_eq!(send(request).await.0.as_u16(), status, "{body}");
     }
 }
 
@@ -422,6 +436,8 @@ async fn an_optional_body_may_be_absent_but_not_broken() {
     assert_eq!(send(absent).await.2, json!("None"));
     assert_eq!(send(json_post("/optional", r#"{"count":1}"#)).await.2, json!("Some(1)"));
     assert_eq!(send(json_post("/optional", "garbage")).await.1, "malformed-json");
+    assert_eq!(send(json_post("/nothing", "{}")).await.0, StatusCode::OK);
+    assert_eq!(send(json_post("/nothing", r#"{"wait":1}"#)).await.1, "unknown-field");
 }
 
 #[tokio::test]
@@ -505,4 +521,36 @@ async fn headers_are_read_strictly() {
     }
     let prefer: &[(&str, &[u8])] = &[("prefer", b"wait=5"), ("prefer", b"handling=strict")];
     assert_eq!(send(get_with("/headers", prefer)).await.2, json!("None None Some(5) true"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn the_strict_pass_and_the_decoder_agree_on_what_json_is(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"\\u00e9\"", "\"\\ud83d\\ude00\"", "\"\\ud800\"",
+                "\"\\n\"", "\"\\x\"", "\"", "\\", "0", "01", "-0", "-", "1.5", "1.", ".5", "1e3", "1e", "E+2", "1e-999",
+                "true", "false", "null", "nul", "NaN", " ", "\n", "\u{1}", "\u{e9}", "\u{feff}",
+            ]),
+            0..12,
+        ),
+    ) {
+        let text = format!("{{\"k\":{}}}", pieces.concat());
+        let strict = json::check(&text, usize::MAX).map_err(|problem| problem.kind());
+        let lenient = serde_json::from_str::<Value>(&text);
+        match strict {
+            Ok(()) => assert!(lenient.is_ok(), "{text}"),
+            Err(ProblemKind::MalformedJson) => {
+                assert!(lenient.is_err() || has_a_key_twice(&text), "{text}");
+            }
+            Err(other) => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+/// Whether a text that the decoder takes loses a key when it is written again.
+fn has_a_key_twice(text: &str) -> bool {
+    let value: Value = serde_json::from_str(text).unwrap();
+    let colons = |text: &str| text.matches(':').count();
+    colons(&value.to_string()) < colons(text)
 }

@@ -2,6 +2,8 @@
 
 mod live;
 mod ready;
+#[cfg(test)]
+mod tests;
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,3 +1,5 @@
+//! What every answer has, whatever happened.
+
 use std::sync::Arc;
 
 use axum::Router;

@@ -1,3 +1,5 @@
+//! The shape of the document.
+
 use serde_json::{Value, json};
 use utoipa::{OpenApi, ToSchema};
 

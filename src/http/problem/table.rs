@@ -17,9 +17,11 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::Store(inner) => of_store(inner),
         Error::Model(inner) => of_model(inner),
         Error::RunFailed(failure) => of_failure(failure),
+        Error::MemoryLoad(inner) if inner.unsupported_version => {
+            listed(Kind::MemoryVersionUnsupported, &inner.findings)
+        }
         Error::MemoryLoad(inner) => listed(Kind::MemoryLoadError, &inner.findings),
         Error::Invalid(findings) => listed(Kind::ValidationFailed, findings),
-        Error::MemoryVersion { .. } => say(Kind::MemoryVersionUnsupported),
         Error::NotFound { .. } => say(Kind::NotFound),
         Error::Gone { .. } => say(Kind::Gone),
         Error::Unauthenticated => say(Kind::Unauthenticated),

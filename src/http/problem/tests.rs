@@ -1,3 +1,5 @@
+//! Every error and the problem it becomes.
+
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -25,22 +27,23 @@ fn model(kind: ModelErrorKind) -> FailureCause {
     FailureCause::Model { provider: Provider::Openai, provider_status: Some(401), kind }
 }
 
-fn store(make: impl FnOnce(sqlx::Error) -> StoreError) -> AgentlingError {
-    make(sqlx::Error::Protocol("SECRET of the database".to_owned())).into()
+fn memory(unsupported_version: bool) -> AgentlingError {
+    MemoryLoadError { findings: vec![finding()], unsupported_version }.into()
 }
 
 /// An error of every kind with the slug it becomes.
 fn samples() -> Vec<(AgentlingError, &'static str)> {
     use AgentlingError as E;
     let status = RunStatus::Completed;
+    let [busy, unavailable, full, unknown, other] = StoreError::samples("SECRET");
     let active_run_id = Some(RunId::from(ID));
     let conflict = |conflict| E::Store(StoreError::Conflict(conflict));
     vec![
-        (store(StoreError::Busy), "database-busy"),
-        (store(StoreError::Unavailable), "database-unavailable"),
-        (store(StoreError::StorageFull), "storage-unavailable"),
-        (store(StoreError::OutcomeUnknown), "outcome-unknown"),
-        (store(StoreError::Database), "internal"),
+        (busy.into(), "database-busy"),
+        (unavailable.into(), "database-unavailable"),
+        (full.into(), "storage-unavailable"),
+        (unknown.into(), "outcome-unknown"),
+        (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
         (conflict(Conflict::IdTaken), "id-conflict"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
@@ -48,14 +51,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (conflict(Conflict::Stale), "version-conflict"),
         (ModelError::new(Provider::Openai, ModelErrorKind::Auth, "SECRET").into(), "model-error"),
         (ModelError::new(Provider::Openai, ModelErrorKind::Timeout, "").into(), "model-timeout"),
-        (
-            MemoryLoadError { findings: vec![finding()], unsupported_version: false }.into(),
-            "memory-load-error",
-        ),
-        (
-            E::MemoryVersion { found: "9".to_owned(), supported: "1, 2" },
-            "memory-version-unsupported",
-        ),
+        (memory(false), "memory-load-error"),
+        (memory(true), "memory-version-unsupported"),
         (E::NotFound { kind: "run" }, "not-found"),
         (E::Gone { kind: "agent" }, "gone"),
         (E::Unauthenticated, "unauthenticated"),

@@ -1,0 +1,75 @@
+//! A connection whose first bytes have to come soon.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// As many bytes as it takes to tell HTTP/2 from HTTP/1. Only after them does the parser mind the
+/// time by itself.
+const OPENING_BYTES: usize = 24;
+
+/// A stream that fails when its opening is late.
+#[derive(Debug)]
+pub(super) struct Prompt<T> {
+    stream: T,
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<T> Prompt<T> {
+    /// The opening has this much time from now.
+    pub(super) fn new(stream: T, time: Duration) -> Self {
+        Self { stream, missing: OPENING_BYTES, deadline: Box::pin(tokio::time::sleep(time)) }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Prompt<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.missing > 0 && this.deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        this.missing = this.missing.saturating_sub(buffer.filled().len() - before);
+        read
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Prompt<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
