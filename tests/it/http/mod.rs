@@ -1,0 +1,3 @@
+//! HTTP in, HTTP out.
+
+mod runs;

@@ -1,0 +1,3 @@
+//! Runs over HTTP.
+
+mod create;

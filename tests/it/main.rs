@@ -1,0 +1,12 @@
+//! Everything that needs Postgres, HTTP or a second process; modules mirror `src`.
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on should say so and stop"
+)]
+
+mod engine;
+mod http;
+mod support;

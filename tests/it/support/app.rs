@@ -1,0 +1,206 @@
+//! A whole server on a port of its own, over a database of its own.
+
+use agentling::app::{Running, Surroundings};
+use agentling::config::{Config, Source};
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
+
+use super::{FakeTools, TestDb};
+
+/// A server, and a client that knows where it is.
+pub(crate) struct TestApp {
+    /// The server.
+    pub(crate) running: Running,
+    /// Its database.
+    pub(crate) db: TestDb,
+    /// Tools that its agents may call.
+    pub(crate) tools: FakeTools,
+    client: Client,
+    key: Option<String>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    /// The status.
+    pub(crate) status: u16,
+    /// The headers.
+    pub(crate) headers: reqwest::header::HeaderMap,
+    /// The body as it came.
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// The body as JSON; null when it is none.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// A header, or nothing.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The slug of a problem; empty when the answer is none.
+    pub(crate) fn slug(&self) -> String {
+        let json = self.json();
+        let slug = json["type"].as_str().and_then(|text| text.strip_prefix("/problems/"));
+        slug.unwrap_or_default().to_owned()
+    }
+
+    /// The body, of an answer that must have this status.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        self.json()
+    }
+
+    /// The body, of an answer that must be this problem, as `problem+json`.
+    #[track_caller]
+    pub(crate) fn expect_problem(self, status: u16, slug: &str) -> Value {
+        assert_eq!((self.status, self.slug().as_str()), (status, slug), "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        self.json()
+    }
+}
+
+impl TestApp {
+    /// A server with the settings of tests: quick leases, loopback, no key.
+    pub(crate) async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// The same with further settings.
+    pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
+        let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+        Self::on(db, tools, settings, Surroundings::default()).await
+    }
+
+    /// A server over a database and tools that are there already.
+    pub(crate) async fn on(
+        db: TestDb,
+        tools: FakeTools,
+        settings: &[(&str, &str)],
+        around: Surroundings,
+    ) -> Self {
+        let config = test_config(&db, &tools, settings);
+        let running = Running::start(&config, db.store(), &around).await.expect("it starts");
+        // The client brings no TLS of its own; the server's constructor has set one up.
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { running, db, tools, client, key: None }
+    }
+
+    /// Sends this key from now on.
+    #[must_use]
+    pub(crate) fn with_key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    /// Where a path is.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.running.address)
+    }
+
+    /// A request to a path, to be completed and sent.
+    pub(crate) fn request(&self, method: &str, path: &str) -> RequestBuilder {
+        let method: Method = method.parse().unwrap();
+        let request = self.client.request(method, self.url(path));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    /// Sends a request and reads the answer to its end.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+        let response = request.send().await.expect("the server answers");
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.expect("the body arrives") }
+    }
+
+    /// `GET`.
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(self.request("GET", path)).await
+    }
+
+    /// `DELETE`.
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(self.request("DELETE", path)).await
+    }
+
+    /// `POST` with a JSON body.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(with_json(self.request("POST", path), body)).await
+    }
+
+    /// `PUT` with a JSON body.
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send(with_json(self.request("PUT", path), body)).await
+    }
+
+    /// Creates an agent.
+    pub(crate) async fn create_agent(&self, spec: &Value) -> Value {
+        self.post("/v1/agents", spec).await.expect(201)
+    }
+
+    /// Runs an inline agent to its end.
+    pub(crate) async fn run(&self, agent: &Value, input: &str) -> Value {
+        self.run_body(&json!({"agent": agent, "input": input})).await
+    }
+
+    /// Starts a run and waits for its end.
+    pub(crate) async fn run_body(&self, body: &Value) -> Value {
+        let request = with_json(self.request("POST", "/v1/runs"), body);
+        let answer = self.send(request.header("prefer", "wait=60")).await;
+        answer.expect(200)
+    }
+
+    /// All items of a list, page by page.
+    pub(crate) async fn all(&self, path: &str) -> Vec<Value> {
+        let mut items = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.get(&format!("{path}?limit=200{cursor}")).await.expect(200);
+            items.extend(page["items"].as_array().cloned().unwrap_or_default());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return items,
+            }
+        }
+    }
+}
+
+fn with_json(request: RequestBuilder, body: &Value) -> RequestBuilder {
+    request.header("content-type", "application/json").body(body.to_string())
+}
+
+/// The settings of a server in a test.
+pub(crate) fn test_config(db: &TestDb, tools: &FakeTools, settings: &[(&str, &str)]) -> Config {
+    let mut pairs = vec![
+        ("DATABASE_URL", db.url.as_str()),
+        ("AGENTLING_LISTEN", "127.0.0.1:0"),
+        ("AGENTLING_EGRESS_ALLOW", tools.host.as_str()),
+        ("AGENTLING_POLL_MS", "200"),
+        ("AGENTLING_LEASE_MS", "2000"),
+        ("AGENTLING_HEARTBEAT_MS", "200"),
+        ("AGENTLING_SWEEP_MS", "200"),
+        ("AGENTLING_DRAIN_SECS", "5"),
+    ];
+    pairs.retain(|(name, _)| settings.iter().all(|(other, _)| other != name));
+    pairs.extend_from_slice(settings);
+    Config::read(&Source::of(pairs)).expect("the settings of tests fit")
+}
+
+/// An HTTP tool of the fake tools.
+pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Value) -> Value {
+    json!({
+        "kind": "http",
+        "name": name,
+        "description": format!("the fake tool {name}"),
+        "parameters": parameters,
+        "method": "POST",
+        "url": tools.url(name),
+        "effect": effect,
+    })
+}

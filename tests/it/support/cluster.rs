@@ -1,0 +1,109 @@
+//! One Postgres a test process, one database a test.
+
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use agentling::config::{Config, Source};
+use agentling::store::embedded::{Embedded, EmbeddedSettings, ensure_database};
+use agentling::store::{PoolSettings, Store};
+use sqlx::{Connection, PgConnection};
+use tokio::sync::OnceCell;
+
+static CLUSTER: OnceLock<String> = OnceLock::new();
+static TEMPLATE: OnceCell<()> = OnceCell::const_new();
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A database of a test's own, made from a migrated template.
+#[derive(Debug, Clone)]
+pub(crate) struct TestDb {
+    /// Where it is.
+    pub(crate) url: String,
+}
+
+impl TestDb {
+    /// A fresh one.
+    pub(crate) async fn new() -> Self {
+        let server = tokio::task::spawn_blocking(|| CLUSTER.get_or_init(start).clone());
+        let server = server.await.expect("the cluster starts");
+        TEMPLATE.get_or_init(|| make_template(&server)).await;
+        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut connection = admin(&server).await;
+        // The name is made of a counter.
+        let statement = format!("CREATE DATABASE {name} TEMPLATE agentling");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+        Self { url: named(&server, &name) }
+    }
+
+    /// A store on it.
+    pub(crate) fn store(&self) -> Store {
+        Store::open(&self.url, PoolSettings { api: 4, worker: 4, critical: 2 }).unwrap()
+    }
+
+    /// A bare connection, to look at rows.
+    pub(crate) async fn connect(&self) -> PgConnection {
+        PgConnection::connect(&self.url).await.unwrap()
+    }
+}
+
+fn named(server: &str, name: &str) -> String {
+    server.replacen("/agentling?", &format!("/{name}?"), 1)
+}
+
+async fn admin(server: &str) -> PgConnection {
+    PgConnection::connect(&named(server, "postgres")).await.unwrap()
+}
+
+async fn make_template(server: &str) {
+    ensure_database(server).await.unwrap();
+    let store = Store::open(server, PoolSettings { api: 1, worker: 1, critical: 1 }).unwrap();
+    store.migrate().await.unwrap();
+    // A template must not be in use while it is copied.
+    store.close().await;
+}
+
+/// Starts the cluster and lets it live as long as the process: its guard stops it when we are gone.
+fn start() -> String {
+    let dir = tempfile::tempdir().unwrap().keep();
+    // Directories of temporary files are private; Postgres runs as another user when we are root.
+    open_to_all(&dir);
+    remove_afterwards(&dir);
+    let data = dir.join("data").display().to_string();
+    let config = Config::read(&Source::of([
+        ("AGENTLING_DATA_DIR", data.as_str()),
+        ("AGENTLING_DB_CONNECTIONS", "300"),
+        ("PATH", &search_path()),
+    ]));
+    let mut settings = EmbeddedSettings::of(&config.expect("the settings fit").database);
+    settings.durable = false;
+    settings.orphan_patience = Duration::from_secs(10);
+    let embedded = Embedded::start(&settings).expect("PostgreSQL starts; see `make postgres`");
+    let url = embedded.url();
+    std::mem::forget(embedded);
+    url
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
+fn search_path() -> String {
+    std::env::var("PATH").unwrap_or_default()
+}
+
+fn open_to_all(dir: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Removes the directory once this process is gone: a shell holds the other end of a pipe to us.
+fn remove_afterwards(dir: &std::path::Path) {
+    let script = "cat >/dev/null; for i in 1 2 3 4 5; do rm -rf \"$0\" && break; sleep 1; done";
+    let child = Command::new("/bin/sh")
+        .args(["-c", script])
+        .arg(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::mem::forget(child);
+}

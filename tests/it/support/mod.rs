@@ -1,0 +1,11 @@
+//! What tests are made with: a real Postgres, a real server, fake peers that speak the real wire.
+
+mod app;
+mod cluster;
+mod sse;
+mod tools;
+
+pub(crate) use app::{Answer, TestApp, test_config, tool};
+pub(crate) use cluster::TestDb;
+pub(crate) use sse::{SseEvent, read_stream};
+pub(crate) use tools::{FakeTools, ToolCallSeen};
