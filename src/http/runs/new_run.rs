@@ -1,5 +1,6 @@
 //! What a run is started with.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -48,6 +49,7 @@ pub(super) struct NewRun {
     run_timeout_ms: Option<u64>,
     /// The caller's own labels.
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
     /// The run's id, when the caller chooses it: a repeated request then cannot start a second run.
     #[serde(default)]

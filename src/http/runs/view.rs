@@ -19,6 +19,7 @@ use crate::http::steps::view::StepView;
 
 /// A durable execution of an agent on a thread.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Run)]
 pub(crate) struct RunView {
     /// Its id.
     pub(crate) id: RunId,
@@ -136,10 +137,11 @@ pub(crate) struct ToolResultView {
 }
 
 macro_rules! event_views {
-    ($($(#[$meta:meta])* $variant:ident($view:ident { $data:ty }) = $label:literal,)+) => {
+    ($($(#[$meta:meta])* $variant:ident($view:ident { $data:ty }) = $label:tt,)+) => {
         /// A durable event of a run.
         #[derive(Debug, Clone, Serialize, ToSchema)]
         #[serde(tag = "event")]
+        #[schema(as = RunEvent)]
         pub(crate) enum EventView {
             $($(#[$meta])* #[serde(rename = $label)] $variant($view),)+
         }
