@@ -1,6 +1,5 @@
 //! What a run is started with.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
