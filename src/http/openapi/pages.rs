@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::unions::component;
 
-const GENERIC: &str = "PageView_";
+const GENERIC: &str = "Page_";
 
-/// Rewrites every `PageView_X` to `XPage`, whose items are references to `X`.
+/// Rewrites every `Page_X` to `XPage`, whose items are references to `X`.
 pub(super) fn name(document: &mut Value) {
     let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut)
     else {
@@ -21,7 +21,9 @@ pub(super) fn name(document: &mut Value) {
             continue;
         };
         if let Some(items) = schema.pointer_mut("/properties/items/items") {
-            *items = json!({ "$ref": component(listed) });
+            let written_out = std::mem::replace(items, json!({ "$ref": component(listed) }));
+            // What is only ever listed has no component of its own yet.
+            schemas.entry(listed.to_owned()).or_insert(written_out);
         }
         // The member is always there; it is null on the last page.
         schema
@@ -59,14 +61,14 @@ mod tests {
         let page =
             json!({"type": "object", "properties": {"items": {"items": {"type": "object"}}}});
         let mut document = json!({
-            "paths": {"/x": {"schema": {"$ref": "#/components/schemas/PageView_Run"}}},
-            "components": {"schemas": {"PageView_Run": page, "Run": {"type": "object"}}},
+            "paths": {"/x": {"schema": {"$ref": "#/components/schemas/Page_Run"}}},
+            "components": {"schemas": {"Page_Run": page, "Run": {"type": "object"}}},
         });
         name(&mut document);
         let run = json!({"$ref": "#/components/schemas/Run"});
         let schemas = &document["components"]["schemas"];
         assert_eq!(schemas["RunPage"]["properties"]["items"]["items"], run);
         assert_eq!(document["paths"]["/x"]["schema"]["$ref"], "#/components/schemas/RunPage");
-        assert!(schemas.get("PageView_Run").is_none());
+        assert!(schemas.get("Page_Run").is_none());
     }
 }
