@@ -2,10 +2,12 @@
 
 mod app;
 mod cluster;
+mod keys;
 mod sse;
 mod tools;
 
 pub(crate) use app::{Answer, TestApp, test_config, tool};
 pub(crate) use cluster::TestDb;
+pub(crate) use keys::mint_key;
 pub(crate) use sse::{SseEvent, read_stream};
 pub(crate) use tools::{FakeTools, ToolCallSeen};
