@@ -177,7 +177,6 @@ fn values() -> Vec<Row> {
 
 fn tools() -> Vec<Row> {
     let both = json!([{ "tool_calls": [{ "name": "t", "arguments": {}, "raw_arguments": "" }] }]);
-    let refer = |to: &str| json!({ "type": "object", "properties": { "a": { "$ref": to } } });
     let at_name = "/tools/0/name";
     let row =
         |what, tool, slug, pointer| (what, with("/tools", &json!([tool])), 422, slug, pointer);
@@ -204,6 +203,14 @@ fn tools() -> Vec<Row> {
             "/tools/0/timeout_ms",
         ),
         row("kind", json!({ "kind": "shell", "name": "t" }), INVALID, "/tools/0/kind"),
+    ]
+}
+
+fn schemas_and_headers() -> Vec<Row> {
+    let refer = |to: &str| json!({ "type": "object", "properties": { "a": { "$ref": to } } });
+    let row =
+        |what, tool, slug, pointer| (what, with("/tools", &json!([tool])), 422, slug, pointer);
+    vec![
         row(
             "no schema",
             http_tool(|t| t["parameters"] = json!({ "type": "array" })),
@@ -286,7 +293,7 @@ async fn a_bad_agent_is_refused_at_its_place_and_changes_nothing() {
     let app = TestApp::start().await;
     let kept = app.create_agent(&speaker("kept", "one")).await;
     for (what, spec, status, slug, pointer) in
-        [values(), tools(), urls(), documents()].into_iter().flatten()
+        [values(), tools(), schemas_and_headers(), urls(), documents()].into_iter().flatten()
     {
         for answer in [app.post("/v1/agents", &spec).await, app.put("/v1/agents/kept", &spec).await]
         {
@@ -386,20 +393,17 @@ async fn an_agent_of_another_tenant_is_as_absent_as_one_that_never_was() {
     let key = mint_key(&app, "other", &["agents:read", "agents:write"]).await;
     let body = speaker("a", "two").to_string();
     let never = "agt_0198f2c4a1b27cde8f00112233445566";
-    let details: Vec<Value> = {
-        let mut details = Vec::new();
-        for name in [id, "a", never, "thr_0198f2c4a1b27cde8f00112233445566", "a%00b", "A", "%FF"] {
-            let path = format!("/v1/agents/{name}");
-            let versions = format!("{path}/versions");
-            for request in [("GET", &path), ("PUT", &path), ("DELETE", &path), ("GET", &versions)] {
-                let request = (request.0, request.1.as_str());
-                let body = if request.0 == "PUT" { body.as_str() } else { "" };
-                let problem = send_as(&app, &key, request, body).await;
-                details.push(problem.expect_problem(404, "not-found")["detail"].clone());
-            }
+    let names = [id, "a", never, "thr_0198f2c4a1b27cde8f00112233445566", "a%00b", "A", "%FF"];
+    let mut details = Vec::new();
+    for path in names.map(|name| format!("/v1/agents/{name}")) {
+        let versions = format!("{path}/versions");
+        for (method, path) in
+            [("GET", &path), ("PUT", &path), ("DELETE", &path), ("GET", &versions)]
+        {
+            let answer = send_as(&app, &key, (method, path), &body).await;
+            details.push(answer.expect_problem(404, "not-found")["detail"].clone());
         }
-        details
-    };
+    }
     assert!(details.iter().all(|detail| detail == &details[0]), "{details:?}");
     assert_eq!(app.get(&format!("/v1/agents/{id}")).await.expect(200), agent);
 }

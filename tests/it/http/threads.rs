@@ -129,8 +129,7 @@ async fn a_thread_of_another_tenant_is_as_absent_as_one_that_never_was() {
             ("DELETE", "/memory"),
         ] {
             let path = format!("/v1/threads/{id}{rest}");
-            let body = if method == "PUT" { memory.as_str() } else { "" };
-            let answer = send_as(&app, &key, (method, &path), body).await;
+            let answer = send_as(&app, &key, (method, &path), &memory).await;
             assert_eq!(
                 answer.expect_problem(404, "not-found")["detail"],
                 "nothing is found under this id"
