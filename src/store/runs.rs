@@ -1,7 +1,7 @@
 //! Runs as callers see them: accepted, read, listed.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::idempotency::IdempotencyKey;
@@ -248,6 +248,14 @@ pub(super) async fn insert_event(
 /// # Errors
 /// When the database does not answer.
 pub async fn get(store: &Store, tenant: &TenantId, id: RunId) -> Result<Option<Run>, StoreError> {
+    read(store.api(), tenant, id).await
+}
+
+pub(super) async fn read(
+    executor: impl PgExecutor<'_>,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<Run>, StoreError> {
     sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
@@ -260,7 +268,7 @@ pub async fn get(store: &Store, tenant: &TenantId, id: RunId) -> Result<Option<R
         tenant.as_str(),
         id.uuid()
     )
-    .fetch_optional(store.api())
+    .fetch_optional(executor)
     .await
     .map_err(StoreError::of_read)?
     .map(Run::try_from)

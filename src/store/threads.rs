@@ -1,7 +1,7 @@
 //! Threads, and the memory that callers load into them.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::rows::{At, to_json};
@@ -134,6 +134,14 @@ pub async fn get(
     tenant: &TenantId,
     id: ThreadId,
 ) -> Result<Option<Thread>, StoreError> {
+    read(store.api(), tenant, id).await
+}
+
+async fn read(
+    executor: impl PgExecutor<'_>,
+    tenant: &TenantId,
+    id: ThreadId,
+) -> Result<Option<Thread>, StoreError> {
     sqlx::query_as!(
         ThreadRow,
         r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
@@ -147,7 +155,7 @@ pub async fn get(
         tenant.as_str(),
         id.uuid()
     )
-    .fetch_optional(store.api())
+    .fetch_optional(executor)
     .await
     .map_err(StoreError::of_read)?
     .map(Thread::try_from)
@@ -288,27 +296,7 @@ pub(super) async fn lock(
     .fetch_optional(&mut *tx)
     .await
     .map_err(StoreError::of_read)?;
-    if locked.is_none() {
-        return Ok(None);
-    }
-    sqlx::query_as!(
-        ThreadRow,
-        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
-                  coalesce((SELECT max(s.seq) FROM step s
-                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
-                      AS "head_seq!",
-                  t.revision, t.created_at, t.updated_at
-             FROM thread t
-            WHERE t.tenant_id = $1
-              AND t.thread_id = $2"#,
-        tenant.as_str(),
-        id.uuid()
-    )
-    .fetch_optional(tx)
-    .await
-    .map_err(StoreError::of_read)?
-    .map(Thread::try_from)
-    .transpose()
+    if locked.is_none() { Ok(None) } else { read(tx, tenant, id).await }
 }
 
 /// Refuses when a run is active on a thread that is locked.
