@@ -151,7 +151,7 @@ pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
             SET status = 'queued',
                 lease_token = NULL,
                 -- 0, 1, 2, 4 … seconds, at most five minutes.
-                available_at = now() + least(300, (1 << least(r.claims_since_progress, 10)) - 2)
+                available_at = now() + least(300, (1 << least(r.claims_since_progress, 11)) / 4)
                     * interval '1 second'
            FROM expired e
           WHERE r.tenant_id = e.tenant_id

@@ -9,4 +9,5 @@
 
 mod engine;
 mod http;
+mod store;
 mod support;

@@ -1,1 +1,10 @@
 //! The engine against a real Postgres and fake peers.
+
+mod accept;
+mod commits;
+mod crash;
+mod database;
+mod drain;
+mod server;
+mod steer;
+mod zombie;

@@ -177,10 +177,15 @@ fn with_json(request: RequestBuilder, body: &Value) -> RequestBuilder {
 
 /// The settings of a server in a test.
 pub(crate) fn test_config(db: &TestDb, tools: &FakeTools, settings: &[(&str, &str)]) -> Config {
+    config_at(&db.url, &tools.host, settings)
+}
+
+/// The same for a database and tools that another process has.
+pub(crate) fn config_at(url: &str, tools: &str, settings: &[(&str, &str)]) -> Config {
     let mut pairs = vec![
-        ("DATABASE_URL", db.url.as_str()),
+        ("DATABASE_URL", url),
         ("AGENTLING_LISTEN", "127.0.0.1:0"),
-        ("AGENTLING_EGRESS_ALLOW", tools.host.as_str()),
+        ("AGENTLING_EGRESS_ALLOW", tools),
         ("AGENTLING_POLL_MS", "200"),
         ("AGENTLING_LEASE_MS", "2000"),
         ("AGENTLING_HEARTBEAT_MS", "200"),

@@ -25,15 +25,23 @@ pub(crate) struct TestDb {
 impl TestDb {
     /// A fresh one.
     pub(crate) async fn new() -> Self {
-        let server = tokio::task::spawn_blocking(|| CLUSTER.get_or_init(start).clone());
-        let server = server.await.expect("the cluster starts");
+        let server = cluster().await;
         TEMPLATE.get_or_init(|| make_template(&server)).await;
+        Self::copy_of(&server, "agentling").await
+    }
+
+    /// One without any table.
+    pub(crate) async fn empty() -> Self {
+        Self::copy_of(&cluster().await, "template0").await
+    }
+
+    async fn copy_of(server: &str, template: &str) -> Self {
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut connection = admin(&server).await;
+        let mut connection = admin(server).await;
         // The name is made of a counter.
-        let statement = format!("CREATE DATABASE {name} TEMPLATE agentling");
+        let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
-        Self { url: named(&server, &name) }
+        Self { url: named(server, &name) }
     }
 
     /// A store on it.
@@ -45,6 +53,11 @@ impl TestDb {
     pub(crate) async fn connect(&self) -> PgConnection {
         PgConnection::connect(&self.url).await.unwrap()
     }
+}
+
+async fn cluster() -> String {
+    let server = tokio::task::spawn_blocking(|| CLUSTER.get_or_init(start).clone());
+    server.await.expect("the cluster starts")
 }
 
 fn named(server: &str, name: &str) -> String {
@@ -85,11 +98,11 @@ fn start() -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
-fn search_path() -> String {
+pub(crate) fn search_path() -> String {
     std::env::var("PATH").unwrap_or_default()
 }
 
-fn open_to_all(dir: &std::path::Path) {
+pub(crate) fn open_to_all(dir: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -1,0 +1,263 @@
+//! The guarded append: all of a batch or nothing, once or never.
+
+use agentling::domain::event::{EventData, EventName};
+use agentling::domain::id::{CallId, LeaseToken, StepId, TenantId};
+use agentling::domain::step::{StepContent, SystemStep};
+use agentling::domain::tool::{CallState, EffectClass, PlannedCall};
+use agentling::store::journal::{
+    Appended, Batch, CallMove, Guard, LoadedRun, NewCall, NewStep, append,
+};
+use agentling::store::{Store, StoreError, lease, steer};
+use sqlx::Connection as _;
+
+use crate::support::{TestDb, claimed, count, execute, picture, until, uuid};
+
+const WAITS: &str = "SELECT count(*) > 0 FROM pg_stat_activity
+                      WHERE datname = current_database() AND application_name = 'agentling-worker'
+                        AND wait_event_type = 'Lock'";
+const TWO_WAIT: &str = "SELECT count(*) > 1 FROM pg_stat_activity
+                         WHERE datname = current_database()
+                           AND application_name = 'agentling-worker' AND wait_event_type = 'Lock'";
+
+/// A batch with one step, its event and one planned call.
+pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
+    let step_seq = loaded.head.next_seq;
+    let mut facts = loaded.run.facts.clone();
+    facts.steps += 1;
+    let planned = PlannedCall {
+        call_id: CallId(call.to_owned()),
+        name: "a".to_owned(),
+        arguments: "{}".to_owned(),
+        effect: EffectClass::Pure,
+        parallel_safe: true,
+        unparsable: false,
+        settled: None,
+    };
+    let (state, attempt, outcome) = (CallState::Planned, 0, None);
+    Batch {
+        op_id: uuid(),
+        now: loaded.run.created_at,
+        facts,
+        closing: false,
+        is_progress: true,
+        despite_cancel: false,
+        steps: vec![NewStep {
+            id: StepId::from(uuid()),
+            turn: 1,
+            attempt: 1,
+            content: StepContent::System(SystemStep { text: "hm".to_owned() }),
+            raw_reply: None,
+        }],
+        calls: vec![NewCall { step_seq, call_idx: 0, planned, state, attempt, outcome }],
+        moves: Vec::new(),
+        events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
+    }
+}
+
+/// A batch that only moves a call.
+fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
+    let call_id = CallId(call.to_owned());
+    let (to, attempt, outcome) = (CallState::Started, 1, None);
+    Batch {
+        steps: Vec::new(),
+        calls: Vec::new(),
+        events: Vec::new(),
+        moves: vec![CallMove { call_id, from, to, attempt, outcome }],
+        ..batch(loaded, call)
+    }
+}
+
+/// The guard after a batch with one step and one event.
+fn after(mut guard: Guard) -> Guard {
+    guard.head.next_seq += 1;
+    guard.head.next_event_seq += 1;
+    guard
+}
+
+async fn claimed_with_call(store: &Store) -> (Guard, LoadedRun) {
+    let (_, guard, loaded) = claimed(store).await;
+    let stored = append(store, &guard, &batch(&loaded, "c1")).await.unwrap();
+    assert_eq!(stored, Appended::Stored);
+    let mut loaded = loaded;
+    let guard = after(guard);
+    loaded.head = guard.head;
+    loaded.run.facts.steps += 1;
+    (guard, loaded)
+}
+
+#[tokio::test]
+async fn an_append_whose_guard_does_not_hold_writes_nothing() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (guard, loaded) = claimed_with_call(&store).await;
+    let fresh = || batch(&loaded, "c2");
+    let with = |change: fn(&mut Guard)| {
+        let mut guard = guard.clone();
+        change(&mut guard);
+        guard
+    };
+    let cases = [
+        ("a wrong token", with(|guard| guard.token = LeaseToken(uuid())), fresh()),
+        ("a step behind", with(|guard| guard.head.next_seq -= 1), fresh()),
+        ("a step ahead", with(|guard| guard.head.next_seq += 1), fresh()),
+        ("an event behind", with(|guard| guard.head.next_event_seq -= 1), fresh()),
+        ("an event ahead", with(|guard| guard.head.next_event_seq += 1), fresh()),
+        ("another run", with(|guard| guard.run = uuid().into()), fresh()),
+        ("another tenant", with(|guard| guard.tenant = TenantId::parse("other").unwrap()), fresh()),
+        ("a call that is not started", guard.clone(), moving(&loaded, "c1", CallState::Started)),
+        ("a call that is not ended", guard.clone(), moving(&loaded, "c1", CallState::Ended)),
+        ("no such call", guard.clone(), moving(&loaded, "c9", CallState::Planned)),
+    ];
+    let before = picture(&db).await;
+    for (what, guard, batch) in cases {
+        assert_eq!(append(&store, &guard, &batch).await.unwrap(), Appended::Fenced, "{what}");
+        assert_eq!(picture(&db).await, before, "{what}");
+    }
+    let moved = append(&store, &guard, &moving(&loaded, "c1", CallState::Planned)).await;
+    assert_eq!(moved.unwrap(), Appended::Stored, "what all of them only just missed");
+}
+
+#[tokio::test]
+async fn an_append_after_a_cancel_was_asked_for_says_so_and_writes_nothing() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (guard, loaded) = claimed_with_call(&store).await;
+    let asked = steer::cancel(&store, &guard.tenant, guard.run, loaded.run.created_at).await;
+    assert!(matches!(asked.unwrap(), steer::Steered::Requested(_)));
+    let before = picture(&db).await;
+    let mut batch = batch(&loaded, "c2");
+    assert_eq!(append(&store, &guard, &batch).await.unwrap(), Appended::CancelRequested);
+    let lost = Guard { token: LeaseToken(uuid()), ..guard.clone() };
+    assert_eq!(append(&store, &lost, &batch).await.unwrap(), Appended::Fenced);
+    assert_eq!(picture(&db).await, before);
+    batch.despite_cancel = true;
+    assert_eq!(append(&store, &guard, &batch).await.unwrap(), Appended::Stored);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_appended_again_is_recognised_and_not_doubled() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let first = batch(&loaded, "c1");
+    assert_eq!(append(&store, &guard, &first).await.unwrap(), Appended::Stored);
+    let once = picture(&db).await;
+    assert_eq!(append(&store, &guard, &first).await.unwrap(), Appended::Stored);
+    assert_eq!(picture(&db).await, once);
+    // The same after the run was given back: it was stored, whoever holds the run now.
+    lease::release(&store, &guard.tenant, guard.run, guard.token).await.unwrap();
+    let given_back = picture(&db).await;
+    assert_eq!(append(&store, &guard, &first).await.unwrap(), Appended::Stored);
+    let other = Batch { op_id: uuid(), ..batch(&loaded, "c2") };
+    assert_eq!(append(&store, &after(guard), &other).await.unwrap(), Appended::Fenced);
+    assert_eq!(picture(&db).await, given_back);
+}
+
+#[tokio::test]
+async fn a_batch_that_only_moves_calls_is_recognised_too() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (guard, loaded) = claimed_with_call(&store).await;
+    let moving = moving(&loaded, "c1", CallState::Planned);
+    assert_eq!(append(&store, &guard, &moving).await.unwrap(), Appended::Stored);
+    let once = picture(&db).await;
+    assert_eq!(append(&store, &guard, &moving).await.unwrap(), Appended::Stored);
+    let again = Batch { op_id: uuid(), ..moving };
+    assert_eq!(append(&store, &guard, &again).await.unwrap(), Appended::Fenced);
+    assert_eq!(picture(&db).await, once);
+}
+
+#[tokio::test]
+async fn an_append_that_waited_behind_another_one_is_fenced_and_not_added_after_it() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let late = batch(&loaded, "c1");
+    let mut frozen = db.connect().await;
+    let mut first = frozen.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM run FOR UPDATE").execute(&mut *first).await.unwrap();
+    let (appended, ()) = tokio::join!(append(&store, &guard, &late), async {
+        until(&db, WAITS).await;
+        sqlx::query(
+            "WITH moved AS (UPDATE run SET next_seq = next_seq + 1, n_steps = n_steps + 1,
+                                           op_id = gen_random_uuid() RETURNING *)
+             INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind,
+                               op_id, epoch, content, created_at)
+             SELECT tenant_id, thread_id, next_seq - 1, gen_random_uuid(), run_id, 1, 1, 'system',
+                    op_id, epoch, '{}', now() FROM moved",
+        )
+        .execute(&mut *first)
+        .await
+        .unwrap();
+        first.commit().await.unwrap();
+    });
+    assert_eq!(appended.unwrap(), Appended::Fenced);
+    assert_eq!(count(&db, "SELECT count(*) FROM step").await, 2);
+    assert_eq!(count(&db, "SELECT count(*) FROM tool_call").await, 0);
+    assert_eq!(count(&db, "SELECT next_seq FROM run").await, 3);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_sent_twice_at_the_same_time_lands_once_and_both_are_told() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let batch = batch(&loaded, "c1");
+    let mut frozen = db.connect().await;
+    let mut lock = frozen.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM run FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let twice =
+        async { tokio::join!(append(&store, &guard, &batch), append(&store, &guard, &batch)) };
+    let ((one, two), ()) = tokio::join!(twice, async {
+        until(&db, TWO_WAIT).await;
+        lock.commit().await.unwrap();
+    });
+    assert_eq!((one.unwrap(), two.unwrap()), (Appended::Stored, Appended::Stored));
+    assert_eq!(count(&db, "SELECT count(*) FROM step").await, 2);
+    assert_eq!(count(&db, "SELECT count(*) FROM tool_call").await, 1);
+}
+
+#[tokio::test]
+async fn a_foreign_lock_on_the_run_makes_an_append_wait_in_vain_but_not_write() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let batch = batch(&loaded, "c1");
+    let before = picture(&db).await;
+    let mut foreign = db.connect().await;
+    let mut lock = foreign.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM run FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let refused = append(&store, &guard, &batch).await;
+    assert!(matches!(refused, Err(StoreError::Busy(_))), "{refused:?}");
+    drop(lock);
+    drop(foreign);
+    assert_eq!(picture(&db).await, before);
+    assert_eq!(append(&store, &guard, &batch).await.unwrap(), Appended::Stored);
+}
+
+#[tokio::test]
+async fn an_append_whose_session_is_killed_is_looked_for_and_done_once() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let batch = batch(&loaded, "c1");
+    let mut frozen = db.connect().await;
+    let mut lock = frozen.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM run FOR UPDATE").execute(&mut *lock).await.unwrap();
+    let (appended, ()) = tokio::join!(append(&store, &guard, &batch), async {
+        until(&db, WAITS).await;
+        let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                     WHERE datname = current_database()
+                       AND application_name = 'agentling-worker'";
+        execute(&db, kill).await;
+        lock.commit().await.unwrap();
+    });
+    // What the driver does with a failure that passes: the same batch again.
+    let appended = match appended {
+        Err(error) if error.is_passing() => append(&store, &guard, &batch).await,
+        other => other,
+    };
+    assert_eq!(appended.unwrap(), Appended::Stored);
+    assert_eq!(count(&db, "SELECT count(*) FROM step").await, 2);
+    assert_eq!(count(&db, "SELECT count(*) FROM tool_call").await, 1);
+}

@@ -1,0 +1,5 @@
+//! The store against a real Postgres.
+
+mod journal;
+mod lease;
+mod schema;

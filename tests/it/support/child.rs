@@ -1,0 +1,153 @@
+//! A second process: this test binary again, told by its environment what to do.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentling::app::{Running, Surroundings};
+use agentling::engine::CommitPoint;
+use agentling::store::{PoolSettings, Store};
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+use super::{DieAt, config_at};
+
+const DATABASE: &str = "AGENTLING_TEST_DATABASE";
+const TOOLS: &str = "AGENTLING_TEST_TOOLS";
+const DEATH: &str = "AGENTLING_TEST_DEATH";
+const LISTENS: &str = "the child listens on ";
+
+/// Leases that run out soon, for a database that a dead process has left.
+const QUICK: [(&str, &str); 4] = [
+    ("AGENTLING_LEASE_MS", "800"),
+    ("AGENTLING_HEARTBEAT_MS", "100"),
+    ("AGENTLING_SWEEP_MS", "50"),
+    ("AGENTLING_POLL_MS", "50"),
+];
+
+/// What a child is to do: serve and work on a database, until it dies.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    url: String,
+    tools: String,
+    death: Option<(CommitPoint, usize)>,
+}
+
+impl Errand {
+    /// The settings of children, which the server that takes over should have too.
+    pub(crate) const SETTINGS: &'static [(&'static str, &'static str)] = &QUICK;
+
+    /// The errand of this process; `None` in one that no test has started.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let death = variable(DEATH).unwrap_or_default();
+        let death = match death.split_once(' ') {
+            Some(("before", n)) => Some((CommitPoint::Before, n.parse().unwrap())),
+            Some((_, n)) => Some((CommitPoint::After, n.parse().unwrap())),
+            None => None,
+        };
+        Some(Self { url: variable(DATABASE)?, tools: variable(TOOLS)?, death })
+    }
+
+    /// Serves and works. It ends by its errand, by a signal, or with the test that started it.
+    pub(crate) async fn run(self) {
+        end_with_parent();
+        let mut around = Surroundings::default();
+        if let Some((point, n)) = self.death {
+            around.observer = Arc::new(DieAt::new(point, n));
+        }
+        let pools = PoolSettings { api: 2, worker: 2, critical: 2 };
+        let store = Store::open(&self.url, pools).unwrap();
+        let config = config_at(&self.url, &self.tools, Self::SETTINGS);
+        let running = Running::start(&config, store, &around).await.unwrap();
+        writeln!(std::io::stdout(), "\n{LISTENS}{}", running.address).unwrap();
+        std::future::pending::<()>().await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A child must not outlive its test: the parent holds the other end of standard input.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        drop(std::io::stdin().read_to_end(&mut Vec::new()));
+        // Not an abort, which is how a child ends that dies at its commit.
+        kill_process(getpid(), Signal::KILL).unwrap();
+    });
+}
+
+/// A child process. It is killed when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Child {
+    process: std::process::Child,
+}
+
+impl Child {
+    /// Starts a child that works on a database until it dies: at its n-th commit, or when told to.
+    pub(crate) fn start(url: &str, tools: &str, death: Option<(CommitPoint, usize)>) -> Self {
+        let death = match death {
+            Some((CommitPoint::Before, n)) => format!("before {n}"),
+            Some((CommitPoint::After, n)) => format!("after {n}"),
+            None => String::new(),
+        };
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "engine::crash::child", "--nocapture"])
+            .env(DATABASE, url)
+            .env(TOOLS, tools)
+            .env(DEATH, death)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { process }
+    }
+
+    /// Where it listens, once it does.
+    pub(crate) async fn address(&mut self) -> String {
+        let stdout = self.process.stdout.take().expect("it is asked once");
+        let find = move || {
+            let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.find_map(|line| line.strip_prefix(LISTENS).map(str::to_owned))
+        };
+        let found = tokio::task::spawn_blocking(find).await.unwrap();
+        found.expect("the child serves")
+    }
+
+    /// Waits for its death.
+    pub(crate) async fn died(mut self) -> ExitStatus {
+        let pid = self.pid();
+        // Waiting would close it, and with it end the child.
+        let _stdin = self.process.stdin.take();
+        let wait = tokio::task::spawn_blocking(move || self.process.wait().unwrap());
+        let Ok(status) = tokio::time::timeout(Duration::from_secs(60), wait).await else {
+            kill_process(pid, Signal::KILL).unwrap();
+            panic!("the child lives on");
+        };
+        status.unwrap()
+    }
+
+    /// `kill -9`.
+    pub(crate) async fn kill(self) {
+        self.signal(Signal::KILL);
+        self.died().await;
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
