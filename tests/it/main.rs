@@ -9,4 +9,5 @@
 
 mod engine;
 mod http;
+mod providers;
 mod support;
