@@ -284,28 +284,31 @@ async fn providers_that_misbehave_are_asked_again_and_lose_no_transcript() {
 }
 
 async fn misbehave(app: &TestApp, replay: &Replay, recording: &Recording, chaos: &Chaos) {
-    let (id, spec) = (recording.id(), chaos.spec);
-    let agent = recording.agent(&replay.base_url(id, spec), &app.tools);
+    let case = format!("{} {}", recording.id(), chaos.spec);
+    let agent = recording.agent(&replay.base_url(recording.id(), chaos.spec), &app.tools);
     let run = app.run(&agent, "go").await;
-    let (steps, events) = (steps(app, &run).await, events(app, &run).await);
-    assert_eq!(restarts(&events), chaos.restarts, "{id} {spec}");
-    assert_eq!(run["attempt"], chaos.restarts + 1, "{id} {spec}");
+    let steps = steps(app, &run).await;
+    assert_eq!(restarts(&events(app, &run).await), chaos.restarts, "{case}");
+    assert_eq!(run["attempt"], chaos.restarts + 1, "{case}");
     let Some(kind) = chaos.kind else {
-        assert_eq!(run["status"], "completed", "{id} {spec}: {run}");
-        assert_eq!(kinds(&steps), ["task", "action", "final"], "{id} {spec}");
+        assert_eq!(run["status"], "completed", "{case}: {run}");
+        assert_eq!(kinds(&steps), ["task", "action", "final"], "{case}");
         compare(recording, &steps[1]);
-        assert_eq!(steps[1]["attempt"], chaos.restarts + 1);
+        assert_eq!(steps[1]["attempt"], chaos.restarts + 1, "{case}");
         return;
     };
-    assert_eq!(run["status"], "failed", "{id} {spec}");
-    assert_eq!(run["error"]["type"], "/problems/model-error", "{id} {spec}");
-    assert_eq!(run["error"]["kind"], kind, "{id} {spec}");
-    assert_eq!(kinds(&steps), ["task"], "{id} {spec}");
-    assert_eq!(names(&events).last(), Some(&"run.failed"), "{id} {spec}");
+    let error = (&run["error"]["type"], &run["error"]["kind"]);
+    assert_eq!(error, (&json!("/problems/model-error"), &json!(kind)), "{case}");
+    assert_eq!(kinds(&steps), ["task"], "{case}");
+    goes_on(app, replay, recording, &run).await;
+}
 
-    // The thread goes on when its provider does.
-    let agent = recording.agent(&replay.base_url(id, ""), &app.tools);
-    let again = json!({"agent": agent, "thread_id": run["thread_id"], "input": "again"});
+/// The thread of a failed run goes on when its provider does.
+async fn goes_on(app: &TestApp, replay: &Replay, recording: &Recording, failed: &Value) {
+    assert_eq!(failed["status"], "failed");
+    assert_eq!(names(&events(app, failed).await).last(), Some(&"run.failed"));
+    let agent = recording.agent(&replay.base_url(recording.id(), ""), &app.tools);
+    let again = json!({"agent": agent, "thread_id": failed["thread_id"], "input": "again"});
     let run = app.run_body(&again).await;
-    assert_eq!(run["answer"], recording.expected()["parts"][0]["text"], "{id} {spec}");
+    assert_eq!(run["answer"], recording.expected()["parts"][0]["text"], "{run}");
 }

@@ -173,7 +173,7 @@ fn stream(body: Body) -> Response {
 }
 
 fn lines(events: &[String]) -> String {
-    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+    events.iter().flat_map(|event| ["data: ", event, "\n\n"]).collect()
 }
 
 fn delta(delta: &Value) -> String {

@@ -66,12 +66,11 @@ fn faults() -> Vec<Fault> {
 
 /// An agent whose model fails so. A port that was closed a moment ago is one where nobody listens.
 async fn agent(fault: &Fault) -> Value {
-    let model = match &fault.reply {
-        Some(reply) => FakeModel::start([reply.clone()]).await.spec(true),
-        None => {
-            let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            json!({"provider": "openai", "name": "m", "base_url": format!("http://{port}/v1")})
-        }
+    let model = if let Some(reply) = &fault.reply {
+        FakeModel::start([reply.clone()]).await.spec(true)
+    } else {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        json!({"provider": "openai", "name": "m", "base_url": format!("http://{port}/v1")})
     };
     let timeout = if fault.slug == "model-timeout" { 100 } else { 30_000 };
     json!({"name": "a", "model": model, "model_timeout_ms": timeout})
@@ -103,35 +102,40 @@ async fn a_model_that_fails_fails_the_run_and_nothing_else() {
 
 async fn fails(app: &TestApp, fault: &Fault) {
     let name = fault.name;
-    let agent = agent(fault).await;
-    let body = json!({"agent": agent, "input": "go", "metadata": {"fault": name}});
+    let body = json!({"agent": agent(fault).await, "input": "go", "metadata": {"fault": name}});
     let answer = strictly(app, &body).await;
-    let texts = vec![answer.text.clone()];
-    let problem = answer.expect_problem(fault.status, fault.slug);
-
     let runs = app.all("/v1/runs").await;
     let run = runs.iter().find(|run| run["metadata"]["fault"] == name).unwrap();
     assert_eq!((&run["status"], &run["steps"]), (&json!("failed"), &json!(1)), "{name}");
-    let error = &run["error"];
-    assert_eq!(error["type"], format!("/problems/{}", fault.slug), "{name}");
-    assert_eq!((&error["provider"], &error["kind"]), (&json!("openai"), &json!(fault.kind)));
-    assert_eq!(error["provider_status"], json!(fault.provider_status), "{name}");
-    for member in ["type", "status", "detail", "error_id", "provider", "provider_status", "kind"] {
-        assert_eq!(problem[member], error[member], "{name} {member}");
-    }
+    let mut said = all_about(app, run).await;
+    said.push(answer.text.clone());
+    assert!(said.iter().all(|text| !text.contains(CANARY)), "{name}: {said:?}");
+    compare_problem(fault, answer, &run["error"]);
+    compare_record(app, fault, run).await;
+    goes_on(app, run).await;
+}
 
-    let id = run["id"].as_str().unwrap();
+/// The problem that was answered is the one on the run.
+fn compare_problem(fault: &Fault, answer: Answer, error: &Value) {
+    let problem = answer.expect_problem(fault.status, fault.slug);
+    assert_eq!(error["type"], format!("/problems/{}", fault.slug), "{}", fault.name);
+    assert_eq!((&error["provider"], &error["kind"]), (&json!("openai"), &json!(fault.kind)));
+    assert_eq!(error["provider_status"], json!(fault.provider_status), "{}", fault.name);
+    for member in ["type", "status", "detail", "error_id", "provider", "provider_status", "kind"] {
+        assert_eq!(problem[member], error[member], "{} {member}", fault.name);
+    }
+}
+
+/// Every attempt is told, and nothing but the task is on record.
+async fn compare_record(app: &TestApp, fault: &Fault, run: &Value) {
+    let (name, id) = (fault.name, run["id"].as_str().unwrap());
     let events = app.all(&format!("/v1/runs/{id}/events")).await;
     let count = |wanted: &str| events.iter().filter(|event| event["event"] == wanted).count();
     assert_eq!(count("turn.restarted"), fault.restarts, "{name}");
     assert_eq!((count("step.recorded"), count("run.failed")), (1, 1), "{name}");
-    assert_eq!(events.last().unwrap()["data"]["error"], *error, "{name}");
+    assert_eq!(events.last().unwrap()["data"]["error"], run["error"], "{name}");
     let steps = app.all(&format!("/v1/runs/{id}/steps")).await;
     assert_eq!((steps.len(), &steps[0]["kind"]), (1, &json!("task")), "{name}");
-
-    let said = [texts, all_about(app, run).await].concat();
-    assert!(said.iter().all(|text| !text.contains(CANARY)), "{name}: {said:?}");
-    goes_on(app, run).await;
 }
 
 /// The thread of a failed run takes the next one, and its model hears both tasks and nothing of what
