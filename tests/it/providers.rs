@@ -82,6 +82,15 @@ fn compare_end(recording: &Recording, run: &Value) {
     }
 }
 
+/// What the provider answered is kept byte for byte beside every reply.
+async fn compare_bytes(app: &TestApp, recording: &Recording, run: &Value) {
+    let run = run["id"].as_str().unwrap().trim_start_matches("run_");
+    let statement = "SELECT raw_reply FROM step WHERE kind = 'action' AND run_id = $1";
+    let query = sqlx::query_scalar(statement).bind(uuid::Uuid::parse_str(run).unwrap());
+    let kept: Vec<Vec<u8>> = query.fetch_all(&mut app.db.connect().await).await.unwrap();
+    assert!(!kept.is_empty() && kept.iter().all(|bytes| recording.is_answer(bytes)));
+}
+
 async fn steps(app: &TestApp, run: &Value) -> Vec<Value> {
     app.all(&format!("/v1/runs/{}/steps", run["id"].as_str().unwrap())).await
 }
@@ -117,6 +126,7 @@ async fn providers_recorded_replies_of_openai_become_the_transcript() {
         let agent = recording.agent(&replay.base_url(recording.id(), ""), &app.tools);
         let run = app.run(&agent, "go").await;
         compare_end(recording, &run);
+        compare_bytes(&app, recording, &run).await;
         let steps = steps(&app, &run).await;
         let actions: Vec<&Value> = steps.iter().filter(|step| step["kind"] == "action").collect();
         assert_eq!(steps[0]["kind"], "task", "{}", recording.id());
@@ -255,6 +265,9 @@ const STREAM_CHAOS: &[Chaos] = &[
     completes("fail=429x2;retry=0;key=a", 2),
     completes("fail=500x1;key=b", 1),
     completes("fail=dropx1;key=c", 1),
+    completes("fail=503x1;retry=ms:10;key=d", 1),
+    // More patience than a run has is asked for.
+    Chaos { spec: "fail=429x9;retry=200;key=e", restarts: 0, kind: Some("rate_limit") },
     fails("cut=50%", "transport"),
     fails("cut=50%;clean=1", "truncated_stream"),
     fails("errorevent=50%:overloaded", "overloaded"),
@@ -265,7 +278,7 @@ const STREAM_CHAOS: &[Chaos] = &[
 const PLAIN_CHAOS: &[Chaos] = &[
     completes("split=1", 0),
     completes("gzip=1", 0),
-    completes("fail=429x2;retry=0;key=d", 2),
+    completes("fail=429x2;retry=0;key=f", 2),
     fails("cut=50%", "transport"),
     fails("garbage=html", "protocol"),
     fails("garbage=trunc", "protocol"),

@@ -155,6 +155,16 @@ impl Recording {
         self.0["stream"] == true
     }
 
+    /// Whether these are the bytes of the answer. Of a body that is no stream only the JSON is on
+    /// record.
+    pub(crate) fn is_answer(&self, bytes: &[u8]) -> bool {
+        let response = &self.0["response"];
+        response["sse"].as_str().map_or_else(
+            || serde_json::from_slice::<Value>(bytes).is_ok_and(|json| json == response["body"]),
+            |sse| sse.as_bytes() == bytes,
+        )
+    }
+
     /// How the reply has to be read.
     pub(crate) fn expected(&self) -> &Value {
         &self.0["expected"]
