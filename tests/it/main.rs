@@ -10,4 +10,5 @@
 mod engine;
 mod http;
 mod store;
+mod providers;
 mod support;

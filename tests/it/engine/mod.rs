@@ -8,3 +8,6 @@ mod drain;
 mod server;
 mod steer;
 mod zombie;
+mod model_keys;
+mod observations;
+mod requests;

@@ -9,6 +9,8 @@ mod invariants;
 mod keys;
 mod look;
 mod seed;
+mod model;
+mod replay;
 mod sse;
 mod tools;
 
@@ -21,5 +23,7 @@ pub(crate) use invariants::assert_invariants;
 pub(crate) use keys::mint_key;
 pub(crate) use look::{count, execute, picture, until};
 pub(crate) use seed::{accepted, agent_with, calling, claimed, new_run, request, saying, uuid};
-pub(crate) use sse::{SseEvent, read_stream};
+pub(crate) use model::{FakeModel, ModelReply, ModelRequest};
+pub(crate) use replay::{Recording, Replay};
+pub(crate) use sse::{SseEvent, read_stream, watch_stream};
 pub(crate) use tools::{FakeTools, ToolCallSeen};

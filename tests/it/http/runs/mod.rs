@@ -1,3 +1,4 @@
 //! Runs over HTTP.
 
 mod create;
+mod model_faults;
