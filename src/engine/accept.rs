@@ -160,7 +160,10 @@ async fn choose_agent(
     which: WhichAgent,
 ) -> Result<Chosen, AgentlingError> {
     match which {
-        WhichAgent::Inline(spec) => Ok(Chosen { spec: *spec, stored: None }),
+        WhichAgent::Inline(spec) => {
+            super::agents::check(&context.parts.toolbox, &spec, "/agent")?;
+            Ok(Chosen { spec: *spec, stored: None })
+        }
         WhichAgent::Stored(which, version) => {
             let agent = agents::get(context.store(), tenant, &which, version).await?;
             let agent = agent.ok_or(AgentlingError::UnknownAgent)?;

@@ -6,6 +6,7 @@
 //! same run watched in three ways.
 
 mod accept;
+mod agents;
 mod driver;
 pub mod feed;
 mod journal;
@@ -26,6 +27,7 @@ pub use watch::{RunWatch, Seen};
 
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
+use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunStatus};
 use crate::error::AgentlingError;
@@ -155,6 +157,16 @@ impl Engine {
                 tracing::warn!("tasks were still running at the end of the shutdown");
             }
         }
+    }
+
+    /// Whether the tools and schemas of an agent are such that it can be stored and run. `at` is the
+    /// pointer to the agent in the caller's document.
+    ///
+    /// # Errors
+    /// With the place of what is wrong: all places when they are only values out of bounds, else the
+    /// first of those that have a problem of their own.
+    pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
+        agents::check(&self.context.parts.toolbox, spec, at)
     }
 
     /// Accepts a run.

@@ -77,6 +77,18 @@ pub const METADATA_KEY_CHARS: usize = 64;
 /// Characters of a label's value.
 pub const METADATA_VALUE_CHARS: usize = 512;
 
+/// Characters of an agent's instructions.
+pub const INSTRUCTIONS_CHARS: usize = 256 * 1024;
+
+/// Characters of a text at which a reply stops.
+pub const STOP_CHARS: usize = 256;
+
+/// Characters of a word that is handed to a provider as it is.
+pub const WORD_CHARS: usize = 64;
+
+/// Bytes of a provider's base URL.
+pub const URL_BYTES: usize = 2_048;
+
 /// Characters of an idempotency key.
 pub const IDEMPOTENCY_KEY_CHARS: usize = 255;
 

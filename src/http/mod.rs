@@ -23,6 +23,8 @@ mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod threads;
+mod time;
 
 use std::sync::Arc;
 
@@ -39,7 +41,11 @@ pub use state::{AppState, Readiness};
 
 /// Endpoints that belong to a tenant: one line a resource.
 fn tenant_endpoints() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().merge(runs::routes())
+    OpenApiRouter::new()
+        .merge(agents::routes())
+        .merge(threads::routes())
+        .merge(runs::routes())
+        .merge(steps::routes())
 }
 
 /// Endpoints that need no key.

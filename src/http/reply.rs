@@ -83,6 +83,7 @@ impl IntoResponse for NoContent {
 
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Page)]
 pub struct PageView<T> {
     /// The entries.
     pub items: Vec<T>,

@@ -211,6 +211,11 @@ impl Clients {
         Ok(Self { policy, guarded, vouched: builder().build()? })
     }
 
+    /// What the operator says about outbound calls.
+    pub(super) fn policy(&self) -> &EgressPolicy {
+        &self.policy
+    }
+
     /// The client for a URL, if it may be called at all.
     pub(super) fn admit(&self, url: &Url) -> Result<&reqwest::Client, EgressDenied> {
         Ok(match self.policy.route(url)? {

@@ -71,6 +71,11 @@ impl Toolbox {
         Ok(Self { clients, schemas: SchemaCache::default(), clock })
     }
 
+    /// Everything that is wrong with the tools and schemas of an agent.
+    pub fn check(&self, spec: &AgentSpec) -> Vec<SpecFinding> {
+        check_spec(spec, self.clients.policy())
+    }
+
     /// Compiles the tools of an agent, once for a run.
     pub fn toolset(&self, spec: &AgentSpec) -> ToolSet {
         ToolSet::compile(spec, &self.schemas)

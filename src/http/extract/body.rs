@@ -27,8 +27,12 @@ use crate::http::problem::{Problem, ProblemKind};
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-/// The text of a JSON object that may be as large as a memory document, for a reader of its own: it
-/// has passed the strict pass and nothing else.
+/// A JSON body that may be as large as a memory document.
+#[derive(Debug)]
+pub struct LargeBody<T>(pub T);
+
+/// The text of a body that may be as large as a memory document, for a reader of its own: nothing but
+/// its size and its encoding has been checked.
 #[derive(Debug)]
 pub struct LargeText(pub String);
 
@@ -99,9 +103,18 @@ impl<S: Send + Sync> FromRequest<S> for LargeText {
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         check_headers(request.headers())?;
         let bounds = Bounds::large(&request);
+        read(request, bounds).await.map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema + 'static> FromRequest<S> for LargeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        check_headers(request.headers())?;
+        let bounds = Bounds::large(&request);
         let text = read(request, bounds).await?;
-        strict::check(&text, bounds.elements)?;
-        Ok(Self(text))
+        decode(&text, bounds).map(Self)
     }
 }
 

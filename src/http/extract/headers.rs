@@ -10,6 +10,7 @@ use crate::domain::memory::Finding;
 use crate::error::AgentlingError;
 use crate::http::limits;
 use crate::http::problem::{Problem, ProblemKind};
+use crate::store::{Conflict, StoreError};
 
 /// All values of a header as text; `None` in place of one that is not visible ASCII.
 fn values<'a>(
@@ -60,6 +61,16 @@ impl IfMatch {
             Self::Absent | Self::Any => Ok(()),
             Self::Tags(tags) if tags.iter().any(|tag| tag == current) => Ok(()),
             Self::Tags(_) => Err(AgentlingError::PreconditionFailed),
+        }
+    }
+
+    /// What a refused write means: a caller who named a state lost it to somebody else meanwhile.
+    pub fn explain(&self, error: StoreError) -> AgentlingError {
+        match (self, error) {
+            (Self::Tags(_), StoreError::Conflict(Conflict::Stale)) => {
+                AgentlingError::PreconditionFailed
+            }
+            (_, error) => error.into(),
         }
     }
 }

@@ -40,6 +40,11 @@ pub(super) fn check(text: &str, max_elements: usize) -> Result<(), Problem> {
     }
 }
 
+/// The problem of a text that is nested deeper than bodies may be, if it is one.
+pub(crate) fn too_deep(text: &str) -> Option<Problem> {
+    check(text, usize::MAX).err().filter(|problem| problem.kind() == ProblemKind::JsonTooDeep)
+}
+
 struct Scan<'a> {
     bytes: &'a [u8],
     text: &'a str,

@@ -11,8 +11,9 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use body::{Body, EmptyObject, HashedBody, LargeText, OptionalBody};
+pub use body::{Body, EmptyObject, HashedBody, LargeBody, LargeText, OptionalBody};
 pub use checks::Checks;
 pub use headers::{IdempotencyKey, IfMatch, LastEventId, Prefer};
+pub(super) use json::too_deep;
 pub use params::PathId;
 pub use query::{PageParams, Query};

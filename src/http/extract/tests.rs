@@ -100,7 +100,14 @@ type Headers<'a> = Vec<(&'a str, &'a [u8])>;
 fn app() -> Router {
     let router = Router::new()
         .route("/note", post(take))
-        .route("/large", post(|LargeText(text): LargeText| async move { text.len().to_string() }))
+        .route(
+            "/document",
+            post(|LargeText(text): LargeText| async move { text.len().to_string() }),
+        )
+        .route(
+            "/large",
+            post(|LargeBody(inner): LargeBody<Inner>| async move { inner.count.to_string() }),
+        )
         .route("/agent", post(|Body(_): Body<AgentSpec>| async {}))
         .route("/hash", post(hash))
         .route("/optional", post(optional))
@@ -364,7 +371,9 @@ async fn a_body_is_refused_at_its_first_byte_too_many() {
     let (status, ..) = send(request).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
     let padded = format!("{}{{\"count\":7}}", " ".repeat(2 * 1024 * 1024));
-    let (length, sent) = (json!(padded.len()), send(json_post("/large", padded)).await);
+    let sent = send(json_post("/large", padded.clone())).await;
+    assert_eq!((sent.0.as_u16(), sent.2), (200, json!(7)));
+    let (length, sent) = (json!(padded.len()), send(json_post("/document", padded)).await);
     assert_eq!((sent.0.as_u16(), sent.2), (200, length));
     let (status, slug, ..) = send(json_post("/large", r#"{"a":1,"a":2}"#)).await;
     assert_eq!((status.as_u16(), slug.as_str()), (400, "malformed-json"));

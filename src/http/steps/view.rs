@@ -1,14 +1,182 @@
-//! Stub.
-use crate::domain::step::Step;
+//! A step as callers see it, by kind.
+
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
-/// stub
+
+use crate::domain::id::{RunId, StepId, ThreadId};
+use crate::domain::message::Reply;
+use crate::domain::model::Usage;
+use crate::domain::run::StopReason;
+use crate::domain::step::{InputPart, RetryCause, RetryContent, Step, StepContent};
+use crate::domain::tool::ToolOutcome;
+use crate::http::time::Time;
+
+/// An entry of a thread's history.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(crate) struct StepView {
-    seq: i64,
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[schema(as = Step)]
+pub(crate) enum StepView {
+    /// What the caller asked.
+    Task(TaskStepView),
+    /// One model reply and the outcome of every tool call in it.
+    Action(ActionStepView),
+    /// A request to answer again.
+    Retry(RetryStepView),
+    /// Text in the system voice.
+    System(SystemStepView),
+    /// The answer.
+    Final(FinalStepView),
 }
+
+/// Declares the view of each kind: what all steps have, and then its own fields. An embedded struct
+/// would do the same in Rust, and give generated clients a nest of anonymous schemas.
+macro_rules! views {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)+ })+) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Serialize, ToSchema)]
+        pub(crate) struct $name {
+            /// Its id.
+            id: StepId,
+            /// Its place in the thread: 1, 2, 3 … without gaps.
+            #[schema(examples(1))]
+            seq: i64,
+            /// The thread.
+            thread_id: ThreadId,
+            /// The run that appended it; null for loaded memory.
+            run_id: Option<RunId>,
+            /// The turn it belongs to; 0 before the first.
+            turn: u32,
+            /// When it was appended.
+            created_at: Time,
+            $($(#[$field_meta])* $field: $type,)+
+        }
+
+        impl $name {
+            fn of(at: &Placed, own: ($($type,)+)) -> Self {
+                let Placed { id, seq, thread_id, run_id, turn, created_at } = *at;
+                let ($($field,)+) = own;
+                Self { id, seq, thread_id, run_id, turn, created_at, $($field,)+ }
+            }
+        }
+    )+};
+}
+
+views! {
+    /// What the caller asked.
+    TaskStepView {
+        /// The input, in order.
+        parts: Vec<InputPart>,
+    }
+    /// One model reply and the outcome of every tool call in it.
+    ActionStepView {
+        /// The attempt whose reply it is; 0 for loaded memory.
+        attempt: u32,
+        /// What the model said.
+        reply: Reply,
+        /// One outcome a call, in call order; calls that are still under way have none yet.
+        outcomes: Vec<ToolOutcome>,
+        /// The tokens of the reply, where they are known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+    }
+    /// A request to answer again.
+    RetryStepView {
+        /// Why.
+        cause: RetryCause,
+        /// What is said about it.
+        content: RetryContent,
+    }
+    /// Text in the system voice.
+    SystemStepView {
+        /// The text.
+        text: String,
+    }
+    /// The answer.
+    FinalStepView {
+        /// The answer as text; with an output schema, the JSON text.
+        answer: String,
+        /// The answer as a value, when the agent has an output schema.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        output: Option<Value>,
+        /// Why the run ended; absent in loaded memory that does not say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<StopReason>,
+    }
+}
+
+/// What all steps have.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    id: StepId,
+    seq: i64,
+    thread_id: ThreadId,
+    run_id: Option<RunId>,
+    turn: u32,
+    created_at: Time,
+}
+
 impl From<Step> for StepView {
-    fn from(s: Step) -> Self {
-        Self { seq: s.seq }
+    fn from(step: Step) -> Self {
+        let Step { id, seq, thread_id, run_id, turn, attempt, content, created_at } = step;
+        let at = &Placed { id, seq, thread_id, run_id, turn, created_at: created_at.into() };
+        match content {
+            StepContent::Task(own) => Self::Task(TaskStepView::of(at, (own.parts,))),
+            StepContent::Action(own) => {
+                let usage = own.reply.usage;
+                Self::Action(ActionStepView::of(at, (attempt, own.reply, own.outcomes, usage)))
+            }
+            StepContent::Retry(own) => Self::Retry(RetryStepView::of(at, (own.cause, own.content))),
+            StepContent::System(own) => Self::System(SystemStepView::of(at, (own.text,))),
+            StepContent::Final(own) => {
+                Self::Final(FinalStepView::of(at, (own.answer, own.output, own.stop_reason)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::step::{FinalStep, TaskStep};
+
+    fn step(content: StepContent) -> Step {
+        Step {
+            id: StepId::from(Uuid::from_u128(1)),
+            seq: 3,
+            thread_id: ThreadId::from(Uuid::from_u128(2)),
+            run_id: None,
+            turn: 0,
+            attempt: 0,
+            content,
+            created_at: DateTime::from_timestamp_micros(1_700_000_000_123_456).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_step_shows_its_kind_its_place_and_its_own_fields() {
+        let task = StepContent::Task(TaskStep { parts: Vec::new() });
+        let view = serde_json::to_value(StepView::from(step(task))).unwrap();
+        let expected = json!({
+            "kind": "task", "id": "stp_00000000000000000000000000000001", "seq": 3,
+            "thread_id": "thr_00000000000000000000000000000002", "run_id": null, "turn": 0,
+            "created_at": "2023-11-14T22:13:20.123Z", "parts": [],
+        });
+        assert_eq!(view, expected);
+    }
+
+    #[test]
+    fn an_answer_that_is_null_is_not_an_answer_without_output() {
+        let end = |output| {
+            let end = FinalStep { answer: "null".to_owned(), output, stop_reason: None };
+            serde_json::to_value(StepView::from(step(StepContent::Final(end)))).unwrap()
+        };
+        assert_eq!(end(Some(Value::Null)).get("output"), Some(&Value::Null));
+        assert_eq!(end(None).get("output"), None);
     }
 }

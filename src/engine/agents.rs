@@ -1,0 +1,115 @@
+//! What the tools and schemas of an agent must be before it is stored or run, as an error for the
+//! caller.
+
+use std::collections::BTreeSet;
+
+use crate::domain::agent::AgentSpec;
+use crate::domain::memory::Finding;
+use crate::domain::tool::ToolSpec;
+use crate::error::AgentlingError;
+use crate::tools::{SpecFinding, SpecProblem, Toolbox};
+
+/// The code of a value that is out of its bounds.
+const INVALID: &str = "invalid_value";
+
+pub(super) fn check(toolbox: &Toolbox, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
+    verdict(spec, &toolbox.check(spec), at)
+}
+
+/// Problems of their own name one place each, so the first of them is told; the others are listed.
+fn verdict(spec: &AgentSpec, found: &[SpecFinding], at: &str) -> Result<(), AgentlingError> {
+    let own = found.iter().find(|finding| finding.code != SpecProblem::Invalid);
+    match own {
+        Some(finding) => Err(refusal(spec, finding, at)),
+        None if found.is_empty() => Ok(()),
+        None => {
+            let places = found.iter().map(|finding| place(finding, at, INVALID));
+            Err(AgentlingError::Invalid(places.collect()))
+        }
+    }
+}
+
+fn refusal(spec: &AgentSpec, finding: &SpecFinding, at: &str) -> AgentlingError {
+    let at = |code| place(finding, at, code);
+    match finding.code {
+        SpecProblem::InvalidToolSchema => {
+            AgentlingError::InvalidToolSchema(at("invalid_tool_schema"))
+        }
+        SpecProblem::SchemaTooComplex => AgentlingError::SchemaTooComplex(at("schema_too_complex")),
+        SpecProblem::RemoteRefForbidden => {
+            AgentlingError::RemoteRefForbidden(at("remote_ref_forbidden"))
+        }
+        SpecProblem::EgressDenied => AgentlingError::EgressDenied(at("egress_denied")),
+        SpecProblem::InvalidHeaderName => {
+            AgentlingError::InvalidHeaderName(at("invalid_header_name"))
+        }
+        SpecProblem::ToolNameConflict => {
+            AgentlingError::ToolNameConflict { name: repeated_name(spec) }
+        }
+        SpecProblem::Invalid => AgentlingError::Invalid(vec![at(INVALID)]),
+    }
+}
+
+fn place(finding: &SpecFinding, at: &str, code: &str) -> Finding {
+    Finding::new(format!("{at}{}", finding.pointer), code, finding.message.as_str())
+}
+
+fn repeated_name(spec: &AgentSpec) -> String {
+    let mut seen = BTreeSet::new();
+    let mut names = spec.tools.iter().map(ToolSpec::tool_name);
+    names.find(|name| !seen.insert(*name)).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::{EgressPolicy, check_spec};
+
+    fn tool(name: &str, url: &str, timeout_ms: u64) -> serde_json::Value {
+        let parameters = json!({ "type": "object", "properties": {} });
+        json!({ "kind": "http", "name": name, "url": url, "parameters": parameters,
+                "timeout_ms": timeout_ms })
+    }
+
+    fn judge(tools: &serde_json::Value) -> Result<(), AgentlingError> {
+        let spec = json!({ "name": "a", "tools": tools,
+                           "model": { "provider": "scripted", "name": "s" } });
+        let spec: AgentSpec = serde_json::from_value(spec).unwrap();
+        verdict(&spec, &check_spec(&spec, &EgressPolicy::default()), "/agent")
+    }
+
+    #[test]
+    fn sound_tools_pass() {
+        assert!(judge(&json!([tool("look", "https://example.com/a", 9)])).is_ok());
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_all_listed_at_their_places_in_the_callers_document() {
+        let tools =
+            json!([tool("a b", "https://example.com", 9), tool("c", "https://example.com", 0)]);
+        let Err(AgentlingError::Invalid(found)) = judge(&tools) else { panic!("not refused") };
+        let places: Vec<&str> = found.iter().map(|finding| finding.pointer.as_str()).collect();
+        assert_eq!(places, ["/agent/tools/0/name", "/agent/tools/1/timeout_ms"]);
+    }
+
+    #[test]
+    fn a_problem_of_its_own_is_told_before_values_out_of_bounds() {
+        let url = "http://127.0.0.1/";
+        let Err(AgentlingError::EgressDenied(place)) = judge(&json!([tool("a b", url, 0)])) else {
+            panic!("not refused")
+        };
+        assert_eq!(place.pointer, "/agent/tools/0/url");
+    }
+
+    #[test]
+    fn two_tools_of_one_name_are_named() {
+        let tools =
+            json!([tool("a", "https://example.com", 1), tool("a", "https://example.com", 1)]);
+        let Err(AgentlingError::ToolNameConflict { name }) = judge(&tools) else {
+            panic!("not refused")
+        };
+        assert_eq!(name, "a");
+    }
+}

@@ -1,0 +1,101 @@
+//! An agent as callers see it.
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::domain::agent::{Agent, Metadata};
+use crate::domain::id::AgentId;
+use crate::domain::model::ModelSpec;
+use crate::domain::tool::ToolSpec;
+use crate::http::time::Time;
+
+/// One version of an agent.
+///
+/// It repeats the fields of `AgentSpec` rather than embedding it: a request schema is closed, and a
+/// closed schema cannot be extended.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Agent)]
+pub(super) struct AgentView {
+    /// Its id, the same for all versions.
+    id: AgentId,
+    /// Unique within the tenant.
+    #[schema(examples("weather"))]
+    name: String,
+    /// 1, 2, 3 …
+    #[schema(examples(1))]
+    version: i32,
+    /// When the agent was created.
+    created_at: Time,
+    /// When this version was created.
+    updated_at: Time,
+    /// When the agent was archived: it takes no new runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archived_at: Option<Time>,
+    /// The model it thinks with.
+    model: ModelSpec,
+    /// Standing instructions, in the system voice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    /// What it may do.
+    tools: Vec<ToolSpec>,
+    /// JSON Schema that the answer must fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<Value>,
+    /// Model turns before the run is asked for its best answer.
+    max_steps: u32,
+    /// Bound of one model turn in milliseconds.
+    model_timeout_ms: u64,
+    /// Bound of one tool call in milliseconds.
+    tool_timeout_ms: u64,
+    /// Bound of a whole run in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_timeout_ms: Option<u64>,
+    /// Whether calls of one turn run concurrently.
+    parallel_tools: bool,
+    /// Bound of one observation in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tool_output_chars: Option<u32>,
+    /// Whether the text of an unexpected tool error is withheld.
+    redact_errors: bool,
+    /// Identical turns in a row that end a run.
+    loop_limit: u32,
+    /// Retries in a row for a reply that cannot be used.
+    output_retries: u32,
+    /// The caller's own labels.
+    metadata: Metadata,
+}
+
+impl From<Agent> for AgentView {
+    fn from(agent: Agent) -> Self {
+        let spec = agent.spec;
+        Self {
+            id: agent.id,
+            name: spec.name,
+            version: agent.version,
+            created_at: agent.created_at.into(),
+            updated_at: agent.updated_at.into(),
+            archived_at: agent.archived_at.map(Time::from),
+            model: spec.model,
+            instructions: spec.instructions,
+            tools: spec.tools,
+            output_schema: spec.output_schema,
+            max_steps: spec.max_steps,
+            model_timeout_ms: spec.model_timeout_ms,
+            tool_timeout_ms: spec.tool_timeout_ms,
+            run_timeout_ms: spec.run_timeout_ms,
+            parallel_tools: spec.parallel_tools,
+            max_tool_output_chars: spec.max_tool_output_chars,
+            redact_errors: spec.redact_errors,
+            loop_limit: spec.loop_limit,
+            output_retries: spec.output_retries,
+            metadata: spec.metadata,
+        }
+    }
+}
+
+/// The `ETag` of a version.
+pub(super) fn etag(agent: &Agent) -> String {
+    format!("\"{}\"", agent.version)
+}

@@ -1,0 +1,85 @@
+//! `POST /v1/threads`.
+
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::memory::{self, to_append};
+use super::{ThreadView, view};
+use crate::domain::agent::Metadata;
+use crate::domain::caller::Caller;
+use crate::domain::id::ThreadId;
+use crate::domain::memory::Memory;
+use crate::domain::thread::{FramingPolicy, Thread};
+use crate::http::AppState;
+use crate::http::auth::{MemoryWrite, Scoped};
+use crate::http::extract::{Checks, LargeBody};
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+use crate::store::threads;
+
+/// A thread to create.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewThread {
+    /// The caller's own labels: at most 50 pairs, keys of 64 and values of 512 characters. By default
+    /// those of the memory document.
+    #[serde(default)]
+    metadata: Option<Metadata>,
+    /// A memory document to start from, in any version that can be loaded.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    memory: Option<Box<RawValue>>,
+    /// How its history is framed for a model. It never changes.
+    #[serde(default)]
+    framing_policy: Option<FramingPolicy>,
+}
+
+/// Create a thread
+#[utoipa::path(post, path = "/v1/threads", tag = "threads", operation_id = "threads_create",
+    request_body = NewThread,
+    responses((status = 201, description = "The thread", body = ThreadView)),
+    extensions(("x-problems" = json!(["memory-load-error", "memory-version-unsupported"]))))]
+pub(super) async fn create(
+    State(app): State<AppState>,
+    caller: Scoped<MemoryWrite>,
+    LargeBody(new): LargeBody<NewThread>,
+) -> Result<Reply<ThreadView>, Problem> {
+    let memory = new.check(&caller)?;
+    let thread = new.thread(&app, memory.as_ref());
+    let steps = memory.map(|memory| to_append(&app, memory.steps));
+    threads::create(&app.store, &caller.tenant, &thread, steps.as_ref()).await?;
+    let tag = view::etag(&thread);
+    Ok(Reply::created(format!("/v1/threads/{}", thread.id), thread.into()).etag(tag))
+}
+
+impl NewThread {
+    /// The memory to start from, when all is well.
+    fn check(&self, caller: &Caller) -> Result<Option<Memory>, Problem> {
+        let mut checks = Checks::new();
+        if let Some(metadata) = &self.metadata {
+            checks.metadata("/metadata", metadata);
+        }
+        checks.finish()?;
+        let document = self.memory.as_ref();
+        document.map(|document| memory::load(caller, document.get(), "/memory")).transpose()
+    }
+
+    fn thread(&self, app: &AppState, memory: Option<&Memory>) -> Thread {
+        let now = app.clock.now();
+        let n_steps = memory.map_or(0, |memory| memory.steps.len());
+        let labels = self.metadata.clone().or_else(|| memory?.metadata.clone());
+        let framing = self.framing_policy.or_else(|| memory?.framing_policy);
+        Thread {
+            id: ThreadId::from(app.ids.sortable()),
+            framing_policy: framing.unwrap_or(FramingPolicy::Frames),
+            metadata: labels.unwrap_or_default(),
+            memory_from: 1,
+            head_seq: i64::try_from(n_steps).unwrap_or(i64::MAX),
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+}

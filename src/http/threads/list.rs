@@ -1,0 +1,29 @@
+//! `GET /v1/threads`.
+
+use axum::extract::State;
+
+use super::ThreadView;
+use crate::http::AppState;
+use crate::http::auth::{MemoryRead, Scoped};
+use crate::http::cursor::CursorScope;
+use crate::http::extract::{PageParams, Query};
+use crate::http::problem::Problem;
+use crate::http::reply::{PageView, Reply};
+use crate::store::threads;
+
+/// List threads
+///
+/// Newest first.
+#[utoipa::path(get, path = "/v1/threads", tag = "threads", operation_id = "threads_list",
+    params(PageParams),
+    responses((status = 200, description = "A page of threads", body = PageView<ThreadView>)))]
+pub(super) async fn list(
+    State(app): State<AppState>,
+    caller: Scoped<MemoryRead>,
+    Query(query): Query<PageParams>,
+) -> Result<Reply<PageView<ThreadView>>, Problem> {
+    let scope = CursorScope::new(&caller.tenant, "/v1/threads", &());
+    let request = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
+    let page = threads::list(&app.store, &caller.tenant, &request).await?;
+    Ok(Reply::ok(PageView::of(page.map(ThreadView::from), |key| app.cursors.seal(&scope, key))))
+}

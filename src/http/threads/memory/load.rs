@@ -1,0 +1,45 @@
+//! `PUT /v1/threads/{thread_id}/memory`.
+
+use axum::extract::State;
+
+use super::{MemoryDocument, document, seen, to_append};
+use crate::domain::id::ThreadId;
+use crate::http::AppState;
+use crate::http::auth::{MemoryWrite, Scoped};
+use crate::http::extract::{IfMatch, LargeText, PathId};
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+use crate::http::threads::{ThreadView, find, view};
+use crate::store::threads::{self, NewMemory};
+
+/// Load the memory of a thread
+///
+/// Replaces what a model sees of the thread; the steps before stay stored. A document that does not
+/// validate changes nothing.
+#[utoipa::path(put, path = "/v1/threads/{thread_id}/memory", tag = "threads",
+    operation_id = "memory_load",
+    params(("thread_id" = String, Path, description = "The thread"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the memory seen")),
+    request_body = MemoryDocument,
+    responses((status = 200, description = "The thread", body = ThreadView)),
+    extensions(("x-problems" = json!(["memory-load-error", "memory-version-unsupported",
+        "thread-busy"]))))]
+pub(super) async fn load(
+    State(app): State<AppState>,
+    caller: Scoped<MemoryWrite>,
+    PathId(id): PathId<ThreadId>,
+    if_match: IfMatch,
+    LargeText(text): LargeText,
+) -> Result<Reply<ThreadView>, Problem> {
+    let thread = find(&app, &caller, id).await?;
+    if_match.check(&view::etag(&thread))?;
+    let memory = document::load(&caller, &text, "")?;
+    let steps = to_append(&app, memory.steps);
+    let new = NewMemory { steps, metadata: memory.metadata, seen: seen(&if_match, &thread) };
+    let replaced =
+        threads::replace_memory(&app.store, &caller.tenant, id, &new, app.clock.now()).await;
+    let thread = replaced.map_err(|error| if_match.explain(error))?;
+    let thread = thread.ok_or_else(Problem::not_found)?;
+    let tag = view::etag(&thread);
+    Ok(Reply::ok(thread.into()).etag(tag))
+}

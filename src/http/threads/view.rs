@@ -1,0 +1,50 @@
+//! A thread as callers see it.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::domain::agent::Metadata;
+use crate::domain::id::ThreadId;
+use crate::domain::thread::{FramingPolicy, Thread};
+use crate::http::time::Time;
+
+/// A conversation that runs append to.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Thread)]
+pub(super) struct ThreadView {
+    /// Its id.
+    id: ThreadId,
+    /// How its history is framed for a model.
+    framing_policy: FramingPolicy,
+    /// The caller's own labels.
+    metadata: Metadata,
+    /// `seq` of the first step that a model sees: a reset or a loaded memory moves it forward.
+    #[schema(examples(1))]
+    memory_from: i64,
+    /// `seq` of the last step; 0 when there is none.
+    #[schema(examples(0))]
+    head_seq: i64,
+    /// When it was created.
+    created_at: Time,
+    /// When its labels or its memory were last set.
+    updated_at: Time,
+}
+
+impl From<Thread> for ThreadView {
+    fn from(thread: Thread) -> Self {
+        Self {
+            id: thread.id,
+            framing_policy: thread.framing_policy,
+            metadata: thread.metadata,
+            memory_from: thread.memory_from,
+            head_seq: thread.head_seq,
+            created_at: thread.created_at.into(),
+            updated_at: thread.updated_at.into(),
+        }
+    }
+}
+
+/// The `ETag` of a thread and of its memory.
+pub(super) fn etag(thread: &Thread) -> String {
+    format!("\"{}-{}\"", thread.revision, thread.head_seq)
+}
