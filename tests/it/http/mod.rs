@@ -1,3 +1,4 @@
 //! HTTP in, HTTP out.
 
+mod journey;
 mod runs;
