@@ -72,6 +72,7 @@ pub struct AgentSpec {
     pub output_retries: u32,
     /// The caller's own labels.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub metadata: Metadata,
 }
 

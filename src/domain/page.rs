@@ -1,10 +1,25 @@
 //! Pages of lists.
 
+use chrono::{DateTime, Utc};
+
+use super::agent::Metadata;
+
 /// How many entries a page has when the caller does not say.
 pub const DEFAULT_LIMIT: u32 = 20;
 
 /// The most entries a page can have.
 pub const MAX_LIMIT: u32 = 200;
+
+/// What narrows a list of resources, whatever they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListFilter {
+    /// Only those that have all of these labels.
+    pub metadata: Metadata,
+    /// Only those created after this moment.
+    pub created_after: Option<DateTime<Utc>>,
+    /// Only those created before this moment.
+    pub created_before: Option<DateTime<Utc>>,
+}
 
 /// Which page is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

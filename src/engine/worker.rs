@@ -86,15 +86,18 @@ async fn heartbeat_loop(context: Arc<Context>) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(context.parts.settings.heartbeat) => {}
-            () = context.tasks.stopping() => {
-                if context.leases.is_empty() {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            () = drained(&context) => return,
         }
         let now = context.parts.clock.monotonic();
         context.leases.beat(context.store(), context.parts.settings.lease, now).await;
+    }
+}
+
+/// Resolves when the server is stopping and holds no run any more.
+async fn drained(context: &Context) {
+    context.tasks.stopping().await;
+    while !context.leases.is_empty() {
+        context.wake.notified().await;
     }
 }
 

@@ -3,11 +3,11 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::rows::{At, to_json};
+use super::rows::{At, labels, to_json};
 use super::{Store, StoreError};
 use crate::domain::agent::{Agent, AgentSpec};
 use crate::domain::id::{AgentId, TenantId};
-use crate::domain::page::{Page, PageRequest};
+use crate::domain::page::{ListFilter, Page, PageRequest};
 
 struct AgentRow {
     agent_id: Uuid,
@@ -128,9 +128,11 @@ pub type AgentKey = (DateTime<Utc>, AgentId);
 pub async fn list(
     store: &Store,
     tenant: &TenantId,
+    filter: &ListFilter,
     page: &PageRequest<AgentKey>,
 ) -> Result<Page<Agent, AgentKey>, StoreError> {
     let after = page.after.as_ref();
+    let (keys, values) = labels(&filter.metadata);
     let rows = sqlx::query_as!(
         AgentRow,
         r#"SELECT a.agent_id, v.version, v.spec::text AS "spec!", a.created_at,
@@ -143,11 +145,20 @@ pub async fn list(
             WHERE a.tenant_id = $1
               AND a.archived_at IS NULL
               AND ($2::timestamptz IS NULL OR (a.created_at, a.agent_id) < ($2, $3::uuid))
+              AND ($4::timestamptz IS NULL OR a.created_at > $4)
+              AND ($5::timestamptz IS NULL OR a.created_at < $5)
+              AND NOT EXISTS (
+                  SELECT 1 FROM unnest($6::text[], $7::text[]) AS wanted(key, value)
+                   WHERE (v.spec -> 'metadata' ->> wanted.key) IS DISTINCT FROM wanted.value)
             ORDER BY a.created_at DESC, a.agent_id DESC
-            LIMIT $4"#,
+            LIMIT $8"#,
         tenant.as_str(),
         after.map(|key| key.0),
         after.map(|key| key.1.uuid()),
+        filter.created_after,
+        filter.created_before,
+        &keys,
+        &values,
         i64::from(page.limit) + 1
     )
     .fetch_all(store.api())

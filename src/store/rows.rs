@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
+use crate::domain::agent::Metadata;
 
 /// Where a value stands, for the error that says it does not read.
 #[derive(Debug, Clone, Copy)]
@@ -77,4 +78,9 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String, StoreError> {
 /// A document's text, or nothing.
 pub(super) fn to_json_opt<T: Serialize>(value: Option<&T>) -> Result<Option<String>, StoreError> {
     value.map(to_json).transpose()
+}
+
+/// Labels as the two columns that a filter compares with.
+pub(super) fn labels(metadata: &Metadata) -> (Vec<String>, Vec<String>) {
+    metadata.iter().map(|(key, value)| (key.clone(), value.clone())).unzip()
 }

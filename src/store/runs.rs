@@ -1,17 +1,17 @@
 //! Runs as callers see them: accepted, read, listed.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::idempotency::IdempotencyKey;
-use super::rows::{At, to_json, to_json_opt};
+use super::rows::{At, labels, to_json, to_json_opt};
 use super::{Store, StoreError, idempotency, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
 use crate::domain::model::Usage;
-use crate::domain::page::{Page, PageRequest};
+use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::run::{Run, RunFacts, RunStatus};
 use crate::domain::step::{InputPart, StepContent};
 use crate::domain::thread::Thread;
@@ -248,6 +248,14 @@ pub(super) async fn insert_event(
 /// # Errors
 /// When the database does not answer.
 pub async fn get(store: &Store, tenant: &TenantId, id: RunId) -> Result<Option<Run>, StoreError> {
+    read(store.api(), tenant, id).await
+}
+
+pub(super) async fn read(
+    executor: impl PgExecutor<'_>,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<Run>, StoreError> {
     sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
@@ -260,7 +268,7 @@ pub async fn get(store: &Store, tenant: &TenantId, id: RunId) -> Result<Option<R
         tenant.as_str(),
         id.uuid()
     )
-    .fetch_optional(store.api())
+    .fetch_optional(executor)
     .await
     .map_err(StoreError::of_read)?
     .map(Run::try_from)
@@ -306,10 +314,8 @@ pub struct RunFilter {
     pub agent: Option<AgentId>,
     /// Only on this thread.
     pub thread: Option<ThreadId>,
-    /// Only created after this moment.
-    pub created_after: Option<DateTime<Utc>>,
-    /// Only created before this moment.
-    pub created_before: Option<DateTime<Utc>>,
+    /// What narrows every list.
+    pub common: ListFilter,
 }
 
 /// The place of a run in a list: when it was created, and its id.
@@ -326,6 +332,7 @@ pub async fn list(
     page: &PageRequest<RunKey>,
 ) -> Result<Page<Run, RunKey>, StoreError> {
     let after = page.after.as_ref();
+    let (keys, values) = labels(&filter.common.metadata);
     let rows = sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
@@ -340,16 +347,21 @@ pub async fn list(
               AND ($6::uuid IS NULL OR thread_id = $6)
               AND ($7::timestamptz IS NULL OR created_at > $7)
               AND ($8::timestamptz IS NULL OR created_at < $8)
+              AND NOT EXISTS (
+                  SELECT 1 FROM unnest($9::text[], $10::text[]) AS wanted(key, value)
+                   WHERE (metadata ->> wanted.key) IS DISTINCT FROM wanted.value)
             ORDER BY created_at DESC, run_id DESC
-            LIMIT $9"#,
+            LIMIT $11"#,
         tenant.as_str(),
         after.map(|key| key.0),
         after.map(|key| key.1.uuid()),
         filter.status.map(RunStatus::label),
         filter.agent.map(AgentId::uuid),
         filter.thread.map(ThreadId::uuid),
-        filter.created_after,
-        filter.created_before,
+        filter.common.created_after,
+        filter.common.created_before,
+        &keys,
+        &values,
         i64::from(page.limit) + 1
     )
     .fetch_all(store.api())

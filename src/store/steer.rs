@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::runs::{RunRow, get, insert_event};
+use super::runs::{get, insert_event, read};
 use super::{Conflict, Store, StoreError, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
@@ -139,22 +139,8 @@ async fn lock(
     .await
     .map_err(StoreError::of_read)?;
     let Some(next) = next else { return Ok(None) };
-    let row = sqlx::query_as!(
-        RunRow,
-        r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
-                  output::text AS output, failure::text AS failure, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
-                  metadata::text AS "metadata!", created_at, started_at, finished_at
-             FROM run
-            WHERE tenant_id = $1
-              AND run_id = $2"#,
-        tenant.as_str(),
-        id.uuid()
-    )
-    .fetch_one(tx)
-    .await
-    .map_err(StoreError::of_read)?;
-    Ok(Some((Run::try_from(row)?, Next { seq: next.next_seq, event_seq: next.next_event_seq })))
+    let run = read(tx, tenant, id).await?;
+    Ok(run.map(|run| (run, Next { seq: next.next_seq, event_seq: next.next_event_seq })))
 }
 
 async fn request(

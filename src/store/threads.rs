@@ -1,14 +1,14 @@
 //! Threads, and the memory that callers load into them.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use super::rows::{At, to_json};
+use super::rows::{At, labels, to_json};
 use super::{Conflict, Store, StoreError};
 use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
-use crate::domain::page::{Page, PageRequest};
+use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::step::StepContent;
 use crate::domain::thread::Thread;
 
@@ -134,6 +134,14 @@ pub async fn get(
     tenant: &TenantId,
     id: ThreadId,
 ) -> Result<Option<Thread>, StoreError> {
+    read(store.api(), tenant, id).await
+}
+
+async fn read(
+    executor: impl PgExecutor<'_>,
+    tenant: &TenantId,
+    id: ThreadId,
+) -> Result<Option<Thread>, StoreError> {
     sqlx::query_as!(
         ThreadRow,
         r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
@@ -147,7 +155,7 @@ pub async fn get(
         tenant.as_str(),
         id.uuid()
     )
-    .fetch_optional(store.api())
+    .fetch_optional(executor)
     .await
     .map_err(StoreError::of_read)?
     .map(Thread::try_from)
@@ -164,9 +172,11 @@ pub type ThreadKey = (DateTime<Utc>, ThreadId);
 pub async fn list(
     store: &Store,
     tenant: &TenantId,
+    filter: &ListFilter,
     page: &PageRequest<ThreadKey>,
 ) -> Result<Page<Thread, ThreadKey>, StoreError> {
     let after = page.after.as_ref();
+    let (keys, values) = labels(&filter.metadata);
     let rows = sqlx::query_as!(
         ThreadRow,
         r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
@@ -177,11 +187,20 @@ pub async fn list(
              FROM thread t
             WHERE t.tenant_id = $1
               AND ($2::timestamptz IS NULL OR (t.created_at, t.thread_id) < ($2, $3::uuid))
+              AND ($4::timestamptz IS NULL OR t.created_at > $4)
+              AND ($5::timestamptz IS NULL OR t.created_at < $5)
+              AND NOT EXISTS (
+                  SELECT 1 FROM unnest($6::text[], $7::text[]) AS wanted(key, value)
+                   WHERE (t.metadata ->> wanted.key) IS DISTINCT FROM wanted.value)
             ORDER BY t.created_at DESC, t.thread_id DESC
-            LIMIT $4"#,
+            LIMIT $8"#,
         tenant.as_str(),
         after.map(|key| key.0),
         after.map(|key| key.1.uuid()),
+        filter.created_after,
+        filter.created_before,
+        &keys,
+        &values,
         i64::from(page.limit) + 1
     )
     .fetch_all(store.api())
@@ -288,27 +307,7 @@ pub(super) async fn lock(
     .fetch_optional(&mut *tx)
     .await
     .map_err(StoreError::of_read)?;
-    if locked.is_none() {
-        return Ok(None);
-    }
-    sqlx::query_as!(
-        ThreadRow,
-        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
-                  coalesce((SELECT max(s.seq) FROM step s
-                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
-                      AS "head_seq!",
-                  t.revision, t.created_at, t.updated_at
-             FROM thread t
-            WHERE t.tenant_id = $1
-              AND t.thread_id = $2"#,
-        tenant.as_str(),
-        id.uuid()
-    )
-    .fetch_optional(tx)
-    .await
-    .map_err(StoreError::of_read)?
-    .map(Thread::try_from)
-    .transpose()
+    if locked.is_none() { Ok(None) } else { read(tx, tenant, id).await }
 }
 
 /// Refuses when a run is active on a thread that is locked.

@@ -64,6 +64,7 @@ pub(super) struct AgentView {
     /// Retries in a row for a reply that cannot be used.
     output_retries: u32,
     /// The caller's own labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
 }
 

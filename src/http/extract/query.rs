@@ -2,6 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde::de::value::{
     MapAccessDeserializer, MapDeserializer, StrDeserializer, StringDeserializer,
@@ -10,10 +11,12 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer as _, MapAccess,
     Visitor,
 };
-use serde::{Deserialize, forward_to_deserialize_any};
+use serde::{Deserialize, Serialize, forward_to_deserialize_any};
 use utoipa::IntoParams;
 
+use crate::domain::agent::Metadata;
 use crate::domain::memory::Finding;
+use crate::domain::page::ListFilter;
 use crate::http::problem::{Problem, ProblemKind};
 
 /// The parameters of a query, as a struct with `deny_unknown_fields` and optional fields.
@@ -32,6 +35,39 @@ pub struct PageParams {
     /// Where to go on: the `next_cursor` of the page before.
     #[serde(default)]
     pub cursor: Option<String>,
+}
+
+/// Which page of a list of resources is wanted. `metadata.{key}=value` narrows it to those that have
+/// the label.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    /// How many entries at most, 1–200; 20 by default.
+    #[serde(default, skip_serializing)]
+    pub limit: Option<u32>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default, skip_serializing)]
+    pub cursor: Option<String>,
+    /// Only those created after this moment.
+    #[serde(default)]
+    pub created_after: Option<DateTime<Utc>>,
+    /// Only those created before this moment.
+    #[serde(default)]
+    pub created_before: Option<DateTime<Utc>>,
+    #[serde(default)]
+    #[param(ignore)]
+    metadata: Metadata,
+}
+
+impl ListParams {
+    /// What narrows the list.
+    pub fn filter(&self) -> ListFilter {
+        ListFilter {
+            metadata: self.metadata.clone(),
+            created_after: self.created_after,
+            created_before: self.created_before,
+        }
+    }
 }
 
 const GROUP: &str = "metadata";

@@ -60,7 +60,7 @@ impl Modify for ApiKeyScheme {
 /// Brings a generated document into its published shape.
 pub fn finish(document: &utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
-    pages::link(&mut document);
+    pages::name(&mut document);
     unions::untangle(&mut document);
     for_each_operation(&mut document, |path, operation| {
         problems::add(path, operation);

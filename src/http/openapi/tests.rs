@@ -54,7 +54,7 @@ fn a_document_with_unions_keeps_to_the_shape_rules() {
 #[test]
 fn the_entries_of_a_page_are_a_component() {
     let document = document();
-    let page = &document["components"]["schemas"]["Page_ThingView"]["properties"];
+    let page = &document["components"]["schemas"]["ThingViewPage"]["properties"];
     assert_eq!(page["items"]["items"], json!({ "$ref": "#/components/schemas/ThingView" }));
     let thing = &document["components"]["schemas"]["ThingView"];
     assert!(thing["properties"]["agent"].is_object());

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::view::RunView;
+use crate::domain::agent::Metadata;
 use crate::domain::id::{AgentId, ThreadId};
+use crate::domain::page::ListFilter;
 use crate::domain::run::RunStatus;
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
@@ -41,9 +43,14 @@ pub(super) struct ListRuns {
     /// Only created before this moment.
     #[serde(default)]
     created_before: Option<DateTime<Utc>>,
+    #[serde(default)]
+    #[param(ignore)]
+    metadata: Metadata,
 }
 
-/// List runs, newest first
+/// List runs
+///
+/// Newest first. `metadata.{key}=value` narrows the list to runs with that label.
 #[utoipa::path(get, path = "/v1/runs", tag = "runs", operation_id = "runs_list", params(ListRuns),
     responses((status = 200, description = "A page of runs", body = PageView<RunView>)))]
 pub(super) async fn list(
@@ -58,13 +65,16 @@ pub(super) async fn list(
 }
 
 impl ListRuns {
-    const fn filter(&self) -> RunFilter {
+    fn filter(&self) -> RunFilter {
         RunFilter {
             status: self.status,
             agent: self.agent_id,
             thread: self.thread_id,
-            created_after: self.created_after,
-            created_before: self.created_before,
+            common: ListFilter {
+                metadata: self.metadata.clone(),
+                created_after: self.created_after,
+                created_before: self.created_before,
+            },
         }
     }
 }

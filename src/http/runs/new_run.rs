@@ -48,6 +48,7 @@ pub(super) struct NewRun {
     run_timeout_ms: Option<u64>,
     /// The caller's own labels.
     #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
     /// The run's id, when the caller chooses it: a repeated request then cannot start a second run.
     #[serde(default)]

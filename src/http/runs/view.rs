@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,9 +15,11 @@ use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
 use crate::http::problem::ProblemView;
 use crate::http::steps::view::StepView;
+use crate::http::time::Time;
 
 /// A durable execution of an agent on a thread.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Run)]
 pub(crate) struct RunView {
     /// Its id.
     pub(crate) id: RunId,
@@ -60,13 +61,13 @@ pub(crate) struct RunView {
     #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
     /// When it was accepted.
-    created_at: DateTime<Utc>,
+    created_at: Time,
     /// When a worker first claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    started_at: Option<DateTime<Utc>>,
+    started_at: Option<Time>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    finished_at: Option<DateTime<Utc>>,
+    finished_at: Option<Time>,
 }
 
 impl From<Run> for RunView {
@@ -88,9 +89,9 @@ impl From<Run> for RunView {
             turn: facts.turn,
             attempt: facts.attempt,
             metadata: run.metadata,
-            created_at: run.created_at,
-            started_at: facts.started_at,
-            finished_at: facts.finished_at,
+            created_at: run.created_at.into(),
+            started_at: facts.started_at.map(Time::from),
+            finished_at: facts.finished_at.map(Time::from),
         }
     }
 }
@@ -136,10 +137,11 @@ pub(crate) struct ToolResultView {
 }
 
 macro_rules! event_views {
-    ($($(#[$meta:meta])* $variant:ident($view:ident { $data:ty }) = $label:literal,)+) => {
+    ($($(#[$meta:meta])* $variant:ident($view:ident { $data:ty }) = $label:tt,)+) => {
         /// A durable event of a run.
         #[derive(Debug, Clone, Serialize, ToSchema)]
         #[serde(tag = "event")]
+        #[schema(as = RunEvent)]
         pub(crate) enum EventView {
             $($(#[$meta])* #[serde(rename = $label)] $variant($view),)+
         }

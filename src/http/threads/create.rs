@@ -26,6 +26,7 @@ pub(super) struct NewThread {
     /// The caller's own labels: at most 50 pairs, keys of 64 and values of 512 characters. By default
     /// those of the memory document.
     #[serde(default)]
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
     metadata: Option<Metadata>,
     /// A memory document to start from, in any version that can be loaded.
     #[serde(default)]

@@ -17,6 +17,7 @@ pub(super) struct ThreadView {
     /// How its history is framed for a model.
     framing_policy: FramingPolicy,
     /// The caller's own labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
     /// `seq` of the first step that a model sees: a reset or a loaded memory moves it forward.
     #[schema(examples(1))]

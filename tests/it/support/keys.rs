@@ -1,16 +1,29 @@
-//! API keys, made as an operator makes them.
+//! Keys, as the command makes them.
 
-use std::process::Command;
+use agentling::app::Surroundings;
+use agentling::domain::id::TenantId;
+use agentling::http::auth::{ApiKey, Pepper};
+use agentling::store::keys::{self, StoredKey};
+use secrecy::ExposeSecret;
 
-use super::TestDb;
+use super::TestApp;
 
-/// A key for a tenant, by `agentling keys create`. It closes the server for callers without one.
-pub(crate) async fn create_key(db: &TestDb, tenant: &str, scopes: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_agentling"));
-    command.args(["keys", "create", "--name", "test", "--tenant", tenant]);
-    command.args(scopes.iter().flat_map(|scope| ["--scope", *scope]));
-    command.env("DATABASE_URL", &db.url);
-    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+/// A new key of a tenant with these scopes.
+pub(crate) async fn mint_key(app: &TestApp, tenant: &str, scopes: &[&str]) -> String {
+    let (around, store) = (Surroundings::default(), &app.running.store);
+    // The server has made its pepper when it started, so the one offered here is not taken.
+    let pepper = keys::shared_secret(store, "pepper", [0; 32]).await.unwrap();
+    let key = ApiKey::mint(around.ids.as_ref()).unwrap();
+    let stored = StoredKey {
+        id: key.id(),
+        tenant: TenantId::parse(tenant).unwrap(),
+        name: "test".to_owned(),
+        hash: key.hash(&Pepper::of(&pepper)).to_vec(),
+        scopes: scopes.iter().map(|scope| scope.parse().unwrap()).collect(),
+        created_at: around.clock.now(),
+        expires_at: None,
+        revoked_at: None,
+    };
+    keys::insert(store, &stored).await.unwrap();
+    key.reveal().expose_secret().to_owned()
 }

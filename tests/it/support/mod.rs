@@ -10,7 +10,7 @@ mod tools;
 
 pub(crate) use app::{Answer, TestApp, test_config, tool, with_json};
 pub(crate) use cluster::TestDb;
-pub(crate) use keys::create_key;
+pub(crate) use keys::mint_key;
 pub(crate) use model::{FakeModel, Piece};
 pub(crate) use normal::normalised;
 pub(crate) use sse::{SseEvent, SseReader, read_stream};

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, FakeTools, TestApp, TestDb, create_key, with_json};
-use agentling::app::Surroundings;
+use crate::support::{Answer, TestApp, mint_key, with_json};
 
 fn hello() -> Value {
     let model = json!({"provider": "scripted", "name": "m", "script": [{"text": "Hello."}]});
@@ -120,11 +119,9 @@ async fn a_repeated_stream_request_tells_the_same_run_again() {
 
 #[tokio::test]
 async fn the_same_key_of_another_tenant_is_another_key() {
-    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
-    let ours = create_key(&db, "default", &[]).await;
-    let theirs = create_key(&db, "other", &[]).await;
-    let app = TestApp::on(db, tools, &[], Surroundings::default()).await;
-    post(&app, "k", &hello()).await.expect_problem(401, "unauthenticated");
+    let app = TestApp::start().await;
+    let ours = mint_key(&app, "default", &["admin"]).await;
+    let theirs = mint_key(&app, "other", &["admin"]).await;
     let app = app.with_key(&ours);
     let first = post(&app, "k", &hello()).await.expect(201);
     let app = app.with_key(&theirs);
