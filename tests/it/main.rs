@@ -9,6 +9,6 @@
 
 mod engine;
 mod http;
-mod store;
 mod providers;
+mod store;
 mod support;

@@ -15,7 +15,7 @@ use crate::support::{
     test_config, tool,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn agent(tools: &FakeTools, n_calls: usize, effect: &str, parallel: bool) -> Value {
     let parameters = json!({"type": "object", "properties": {"n": {"type": "integer"}}});

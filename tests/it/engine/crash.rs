@@ -29,7 +29,7 @@ async fn child() {
 /// Makes an agent out of fake tools.
 type MakeAgent = fn(&FakeTools) -> Value;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const SIGABRT: i32 = 6;
 
 /// Accepts a run without any worker at hand.

@@ -1,6 +1,7 @@
 //! HTTP in, HTTP out.
 
 mod agents;
+mod journey;
 mod lists;
 mod memory;
 mod runs;

@@ -5,7 +5,7 @@ use agentling::config::{Config, Source};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::{FakeTools, TestDb};
+use super::{FakeTools, SseReader, TestDb};
 
 /// A server, and a client that knows where it is.
 pub(crate) struct TestApp {
@@ -156,6 +156,46 @@ impl TestApp {
         answer.expect(200)
     }
 
+    /// Starts a run and answers it as it was accepted.
+    pub(crate) async fn start_run(&self, body: &Value) -> Value {
+        self.post("/v1/runs", body).await.expect(201)
+    }
+
+    /// A run, once it has ended.
+    pub(crate) async fn ended(&self, run: &str) -> Value {
+        loop {
+            let found = self.get(&format!("/v1/runs/{run}?wait=60")).await.expect(200);
+            if !matches!(found["status"].as_str(), Some("queued" | "running")) {
+                return found;
+            }
+        }
+    }
+
+    /// The steps of a run.
+    pub(crate) async fn steps(&self, run: &str) -> Vec<Value> {
+        self.all(&format!("/v1/runs/{run}/steps")).await
+    }
+
+    /// The durable events of a run.
+    pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
+        self.all(&format!("/v1/runs/{run}/events")).await
+    }
+
+    /// Opens the stream of a run, behind an event when one is given.
+    pub(crate) async fn stream(&self, run: &str, after: Option<i64>) -> reqwest::Response {
+        let mut request = self.request("GET", &format!("/v1/runs/{run}/stream"));
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        request.send().await.expect("the server answers")
+    }
+
+    /// Starts a run and opens its stream in one request.
+    pub(crate) async fn start_stream(&self, body: &Value) -> SseReader {
+        let request = with_json(self.request("POST", "/v1/runs/stream"), body);
+        SseReader::of(request.send().await.expect("the server answers"))
+    }
+
     /// All items of a list, page by page.
     pub(crate) async fn all(&self, path: &str) -> Vec<Value> {
         let mut items = Vec::new();
@@ -171,7 +211,8 @@ impl TestApp {
     }
 }
 
-fn with_json(request: RequestBuilder, body: &Value) -> RequestBuilder {
+/// A request with a JSON body.
+pub(crate) fn with_json(request: RequestBuilder, body: &Value) -> RequestBuilder {
     request.header("content-type", "application/json").body(body.to_string())
 }
 

@@ -1,6 +1,9 @@
 //! Reads server-sent events as a client would.
 
-use futures::StreamExt;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
 use serde_json::Value;
 
 /// One event.
@@ -14,40 +17,65 @@ pub(crate) struct SseEvent {
     pub(crate) data: Value,
 }
 
-/// Reads a stream to its end and says at once what has come.
-pub(crate) async fn watch_stream(
-    response: reqwest::Response,
-    mut on_event: impl FnMut(&SseEvent),
-) -> Vec<SseEvent> {
-    assert_eq!(response.status().as_u16(), 200);
-    let mut bytes = response.bytes_stream();
-    let (mut text, mut events) = (String::new(), Vec::new());
-    while let Some(chunk) = bytes.next().await {
-        text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
-        while let Some((block, rest)) = text.split_once("\n\n") {
-            let event = parse(block);
-            event.iter().for_each(&mut on_event);
-            events.extend(event);
-            text = rest.to_owned();
+/// A stream that is read one event at a time; dropping it hangs up.
+pub(crate) struct SseReader {
+    bytes: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
+    buffer: Vec<u8>,
+}
+
+impl SseReader {
+    /// Reads a response, which must be a stream of events.
+    pub(crate) fn of(response: reqwest::Response) -> Self {
+        assert_eq!(response.status().as_u16(), 200);
+        let content_type = response.headers().get("content-type").cloned();
+        assert_eq!(content_type.unwrap(), "text/event-stream");
+        Self { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() }
+    }
+
+    /// The next event; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<SseEvent> {
+        loop {
+            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                if let Some(event) = parse(std::str::from_utf8(&block).unwrap()) {
+                    return Some(event);
+                }
+            }
+            let chunk = self.bytes.next().await?;
+            self.buffer.extend_from_slice(&chunk.expect("the stream is not broken off"));
         }
     }
-    events
+
+    /// Everything up to the first event of a name, that one included; it must come.
+    pub(crate) async fn until(&mut self, name: &str) -> Vec<SseEvent> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+            if events.last().is_some_and(|event| event.name == name) {
+                return events;
+            }
+        }
+        panic!("the stream ended before `{name}`: {events:?}");
+    }
+
+    /// Everything that is left.
+    pub(crate) async fn rest(&mut self) -> Vec<SseEvent> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events
+    }
 }
 
 /// Reads a stream until it ends, or until so many durable events have come: then it is cut.
 pub(crate) async fn read_stream(response: reqwest::Response, durable: usize) -> Vec<SseEvent> {
-    assert_eq!(response.status().as_u16(), 200);
-    let mut bytes = response.bytes_stream();
-    let (mut text, mut events) = (String::new(), Vec::new());
-    while let Some(chunk) = bytes.next().await {
-        text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
-        while let Some((block, rest)) = text.split_once("\n\n") {
-            events.extend(parse(block));
-            text = rest.to_owned();
-            if events.iter().filter(|event: &&SseEvent| event.id.is_some()).count() >= durable {
-                return events;
-            }
-        }
+    let (mut reader, mut events) = (SseReader::of(response), Vec::new());
+    let mut left = durable;
+    while left > 0 {
+        let Some(event) = reader.next().await else { break };
+        left -= usize::from(event.id.is_some());
+        events.push(event);
     }
     events
 }
@@ -63,4 +91,17 @@ fn parse(block: &str) -> Option<SseEvent> {
         name: field("event")?,
         data: serde_json::from_str(&field("data")?).unwrap(),
     })
+}
+
+/// Reads a stream to its end and says at once what has come.
+pub(crate) async fn watch_stream(
+    response: reqwest::Response,
+    mut on_event: impl FnMut(&SseEvent),
+) -> Vec<SseEvent> {
+    let (mut reader, mut events) = (SseReader::of(response), Vec::new());
+    while let Some(event) = reader.next().await {
+        on_event(&event);
+        events.push(event);
+    }
+    events
 }

@@ -1,4 +1,9 @@
 //! Runs over HTTP.
 
 mod create;
+mod idempotency;
 mod model_faults;
+mod rules;
+mod steer;
+mod tool_rules;
+mod watch;
