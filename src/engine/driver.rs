@@ -119,9 +119,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Starts what is due and not already under way; nothing new once the server is stopping.
+    /// Starts what is due and not already under way; nothing new once the server is stopping or the
+    /// run is to.
     async fn start_due(&mut self) -> Result<Hold, StoreError> {
-        if self.context.tasks.is_stopping() || self.signals.borrow().lost {
+        if self.context.tasks.is_stopping() || *self.signals.borrow() != Signals::default() {
             return Ok(Hold::Kept);
         }
         let mut effects = due(&self.state);

@@ -43,7 +43,9 @@ impl Leases {
         claim: &lease::Claim,
         claimed_at: Duration,
     ) -> (LeaseHold, watch::Receiver<Signals>) {
-        let (signals, receiver) = watch::channel(Signals::default());
+        let lease::Wishes { cancel, interrupt } = claim.wishes;
+        let signals = Signals { cancel, interrupt, lost: false };
+        let (signals, receiver) = watch::channel(signals);
         let held =
             Held { tenant: claim.tenant.clone(), run: claim.run, signals, good_at: claimed_at };
         self.lock().insert(claim.token.0, held);

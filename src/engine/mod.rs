@@ -212,6 +212,7 @@ impl Engine {
             Steered::Done(run) => Ok(self.told(tenant, run)),
             Steered::Requested(run) => {
                 context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
+                context.wake.notify_one();
                 Ok(run)
             }
         }
@@ -229,6 +230,7 @@ impl Engine {
             Steered::Done(run) => Ok(self.told(tenant, run)),
             Steered::Requested(run) => {
                 context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
+                context.wake.notify_one();
                 Ok(run)
             }
         }

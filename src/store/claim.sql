@@ -28,7 +28,9 @@ WITH due AS (
      WHERE r.tenant_id = n.tenant_id
        AND r.run_id = n.run_id
  RETURNING r.tenant_id, r.run_id, r.lease_token, r.epoch, r.claims_since_progress,
-           r.next_event_seq, r.epoch = 1 AS is_first
+           r.next_event_seq, r.epoch = 1 AS is_first,
+           r.cancel_requested_at IS NOT NULL AS cancel,
+           r.interrupt_requested_at IS NOT NULL AS interrupt
 ), leased AS (
     INSERT INTO run_lease (tenant_id, run_id, lease_token, expires_at)
     SELECT tenant_id, run_id, lease_token, now() + $2::interval FROM claimed
@@ -43,5 +45,5 @@ WITH due AS (
       FROM claimed c WHERE c.is_first
 )
 SELECT tenant_id, run_id, lease_token AS "lease_token!", epoch, claims_since_progress,
-       is_first AS "is_first!"
+       is_first AS "is_first!", cancel AS "cancel!", interrupt AS "interrupt!"
   FROM claimed

@@ -33,6 +33,17 @@ pub struct Claim {
     pub is_first: bool,
     /// Whether it was claimed more than [`MAX_CLAIMS`] times without getting on.
     pub is_poisoned: bool,
+    /// What callers asked for while no one held it.
+    pub wishes: Wishes,
+}
+
+/// What callers want of a run, as far as it is not done yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wishes {
+    /// Whether it is to be cancelled.
+    pub cancel: bool,
+    /// Whether it is to be interrupted.
+    pub interrupt: bool,
 }
 
 /// Claims runs that wait for a worker (C1), one for each token, oldest first.
@@ -72,6 +83,7 @@ pub async fn claim(
                 epoch: row.epoch,
                 is_first: row.is_first,
                 is_poisoned: row.claims_since_progress > MAX_CLAIMS,
+                wishes: Wishes { cancel: row.cancel, interrupt: row.interrupt },
             })
         })
         .collect()

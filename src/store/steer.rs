@@ -18,11 +18,11 @@ pub enum Steered {
     Refused(Run),
     /// It is done; the run stands like this.
     Done(Run),
-    /// The worker of the run is told and will do it at the next boundary.
+    /// The worker of the run, or the next one, does it at the next boundary.
     Requested(Run),
 }
 
-/// Asks for the end of a run. One that no worker holds ends at once.
+/// Asks for the end of a run. One that no worker holds ends at once, unless it has open calls.
 ///
 /// # Errors
 /// When the database does not take it.
@@ -35,7 +35,8 @@ pub async fn cancel(
     steer(store, tenant, id, Wish::Cancel, now).await
 }
 
-/// Asks for a stop at the next boundary. One that no worker holds stops at once.
+/// Asks for a stop at the next boundary. One that no worker holds stops at once, unless it has open
+/// calls.
 ///
 /// # Errors
 /// When the database does not take it.
@@ -85,12 +86,18 @@ async fn steer(
     let Some((mut run, next)) = lock(&mut tx, tenant, id).await? else {
         return Ok(Steered::NoSuchRun);
     };
+    // Open calls are closed by the machine, so a run that was given back with some needs a worker.
+    let needs_worker = match run.facts.status {
+        RunStatus::Running => true,
+        RunStatus::Queued => has_open_calls(&mut tx, tenant, id).await?,
+        _ => false,
+    };
+    if needs_worker && wish != Wish::Resume {
+        request(&mut tx, tenant, id, wish, now).await?;
+        tx.commit().await.map_err(StoreError::of_write)?;
+        return Ok(Steered::Requested(run));
+    }
     let event = match (wish, run.facts.status) {
-        (Wish::Cancel | Wish::Interrupt, RunStatus::Running) => {
-            request(&mut tx, tenant, id, wish, now).await?;
-            tx.commit().await.map_err(StoreError::of_write)?;
-            return Ok(Steered::Requested(run));
-        }
         (Wish::Cancel, RunStatus::Queued) => EventName::RunCancelled,
         (Wish::Interrupt, RunStatus::Queued) => EventName::RunInterrupted,
         (Wish::Resume, RunStatus::Interrupted) => {
@@ -107,7 +114,9 @@ async fn steer(
         EventName::RunInterrupted => (RunStatus::Interrupted, Some(now)),
         _ => (RunStatus::Queued, None),
     };
-    set_status(&mut tx, tenant, &run, event == EventName::RunResumed).await?;
+    // A run that no worker ever had begins as any other does.
+    let goes_on = event == EventName::RunResumed && run.facts.started_at.is_some();
+    set_status(&mut tx, tenant, &run, goes_on).await?;
     let data = (event, EventData::Run(run.facts.clone()));
     insert_event(&mut tx, tenant, (id, next.event_seq), &data, now).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
@@ -143,6 +152,26 @@ async fn lock(
     Ok(run.map(|run| (run, Next { seq: next.next_seq, event_seq: next.next_event_seq })))
 }
 
+async fn has_open_calls(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<bool, StoreError> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+                  SELECT 1
+                    FROM tool_call
+                   WHERE tenant_id = $1
+                     AND run_id = $2
+                     AND state <> 'ended') AS "open!""#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_one(tx)
+    .await
+    .map_err(StoreError::of_read)
+}
+
 async fn request(
     tx: &mut PgConnection,
     tenant: &TenantId,
@@ -155,7 +184,8 @@ async fn request(
             SET cancel_requested_at = CASE WHEN $3 THEN coalesce(cancel_requested_at, $4)
                                            ELSE cancel_requested_at END,
                 interrupt_requested_at = CASE WHEN $3 THEN interrupt_requested_at
-                                              ELSE coalesce(interrupt_requested_at, $4) END
+                                              ELSE coalesce(interrupt_requested_at, $4) END,
+                available_at = least(available_at, now())
           WHERE tenant_id = $1
             AND run_id = $2",
         tenant.as_str(),
