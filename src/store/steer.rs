@@ -107,7 +107,9 @@ async fn steer(
         EventName::RunInterrupted => (RunStatus::Interrupted, Some(now)),
         _ => (RunStatus::Queued, None),
     };
-    set_status(&mut tx, tenant, &run, event == EventName::RunResumed).await?;
+    // A run that was interrupted before it began has nothing to go on from: its first claim begins it.
+    let goes_on = event == EventName::RunResumed && run.facts.started_at.is_some();
+    set_status(&mut tx, tenant, &run, goes_on).await?;
     let data = (event, EventData::Run(run.facts.clone()));
     insert_event(&mut tx, tenant, (id, next.event_seq), &data, now).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
