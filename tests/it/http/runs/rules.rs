@@ -60,13 +60,12 @@ async fn at_the_step_limit_the_model_is_asked_once_more_without_tools() {
     let tools = |at: usize| requests[at]["tools"].as_array().map(Vec::len);
     assert_eq!((tools(0), tools(1)), (Some(2), Some(2)), "the tool and `final_answer`");
     assert_eq!(requests[2].get("tools"), None);
+    // A server of which nothing is known gets the system voice framed on the user's channel.
     let last = model.messages(2).last().cloned().unwrap();
-    assert_eq!(
-        last,
-        json!({
-            "role": "system", "content": "Step limit reached. Give your best final answer now.",
-        })
-    );
+    let text = "Step limit reached. Give your best final answer now.";
+    let framed = format!("<system>{text}</system>");
+    assert_eq!(last, json!({"role": "user", "content": framed}));
+    assert_eq!(steps[3]["text"], text);
 }
 
 #[tokio::test]
