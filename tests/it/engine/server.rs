@@ -81,12 +81,12 @@ impl Server {
     async fn ended(&mut self) -> Option<i32> {
         let pid = self.process.id();
         let wait = async {
-            loop {
-                if let Some(status) = self.process.try_wait().unwrap() {
-                    return status.code();
-                }
+            let mut status = None;
+            while status.is_none() {
                 tokio::task::yield_now().await;
+                status = self.process.try_wait().unwrap();
             }
+            status.and_then(|status| status.code())
         };
         let waited = tokio::time::timeout(std::time::Duration::from_secs(60), wait).await;
         waited.unwrap_or_else(|_| panic!("server {pid} does not end"))

@@ -35,15 +35,20 @@ impl SseReader {
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<SseEvent> {
         loop {
-            while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                if let Some(event) = parse(std::str::from_utf8(&block).unwrap()) {
-                    return Some(event);
-                }
+            let event = std::iter::from_fn(|| self.block()).find_map(|block| parse(&block));
+            if event.is_some() {
+                return event;
             }
             let chunk = self.bytes.next().await?;
             self.buffer.extend_from_slice(&chunk.expect("the stream is not broken off"));
         }
+    }
+
+    /// The next whole block that has arrived.
+    fn block(&mut self) -> Option<String> {
+        let end = self.buffer.windows(2).position(|pair| pair == b"\n\n")?;
+        let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+        Some(String::from_utf8(block).unwrap())
     }
 
     /// Everything up to the first event of a name, that one included; it must come.
