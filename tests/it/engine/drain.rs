@@ -1,7 +1,7 @@
 //! A server that is told to stop, and one that is killed: nothing is lost, nobody keeps a run.
 
 use agentling::app::Surroundings;
-use agentling::domain::id::RunId;
+use agentling::domain::id::{RunId, TenantId};
 use agentling::domain::run::RunStatus;
 use agentling::error::AgentlingError;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn a_shutdown_waits_for_the_call_in_flight_and_records_its_outcome() {
     let (db, tools, engine) = (app.db.clone(), app.tools.clone(), app.running.engine.clone());
     let ((), refused) = tokio::join!(app.running.stop(), async {
         engine.tasks().stopping().await;
-        let refused = engine.start(&Default::default(), request(&agent(&tools, "pure"))).await;
+        let refused = engine.start(&TenantId::default(), request(&agent(&tools, "pure"))).await;
         tools.release("a");
         refused
     });

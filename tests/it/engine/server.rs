@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use reqwest::Client;
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,8 +65,8 @@ impl Server {
         let path = format!("/v1/runs/{}/stream", run["id"].as_str().unwrap());
         let request = Client::builder().no_proxy().build().unwrap().get(self.url(&path));
         let text = request.send().await.unwrap().text().await.unwrap();
-        let names = text.lines().filter_map(|line| line.strip_prefix("event: "));
-        names.last().unwrap_or_default().to_owned()
+        let mut names = text.lines().filter_map(|line| line.strip_prefix("event: "));
+        names.next_back().unwrap_or_default().to_owned()
     }
 
     fn url(&self, path: &str) -> String {
@@ -73,23 +74,24 @@ impl Server {
     }
 
     /// Sends it a signal and answers its exit code; none when the signal was its end.
-    async fn end(mut self, signal: Signal) -> Option<i32> {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    async fn end(self, signal: Signal) -> Option<i32> {
+        kill_process(self.pid(), signal).unwrap();
         self.ended().await
     }
 
-    async fn ended(&mut self) -> Option<i32> {
-        let pid = self.process.id();
-        let wait = async {
-            let mut status = None;
-            while status.is_none() {
-                tokio::task::yield_now().await;
-                status = self.process.try_wait().unwrap();
-            }
-            status.and_then(|status| status.code())
+    /// Waits for its end and answers its exit code.
+    async fn ended(mut self) -> Option<i32> {
+        let pid = self.pid();
+        let wait = tokio::task::spawn_blocking(move || self.process.wait().unwrap().code());
+        let Ok(code) = tokio::time::timeout(Duration::from_mins(1), wait).await else {
+            kill_process(pid, Signal::KILL).unwrap();
+            panic!("the server does not end");
         };
-        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), wait).await;
-        waited.unwrap_or_else(|_| panic!("server {pid} does not end"))
+        code.unwrap()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 }
 
@@ -159,8 +161,7 @@ async fn a_second_signal_ends_a_server_that_still_waits() {
     let server = Server::start(&settings).await;
     server.post_run(&json!({"agent": agent(&tools), "input": "go on"})).await;
     tools.wait_for(1).await;
-    let pid = Pid::from_child(&server.process);
-    kill_process(pid, Signal::TERM).unwrap();
+    kill_process(server.pid(), Signal::TERM).unwrap();
     // It has taken the first signal once it refuses to be ready or to be reached.
     let ready = server.url("/readyz");
     let client = Client::builder().no_proxy().build().unwrap();
@@ -186,10 +187,11 @@ async fn an_embedded_server_that_is_killed_starts_again_and_ends_what_it_acknowl
     let run = server.post_run(&json!({"agent": agent(&tools), "input": "go on"})).await;
     tools.wait_for(1).await;
 
-    let mut second = Server::start(&settings).await;
+    let second = Server::start(&settings).await;
+    let said = second.said.clone();
     assert_eq!(second.ended().await, Some(1));
     let holder = format!("another agentling server (pid {})", server.process.id());
-    assert!(second.said.contains(&holder) && second.said.contains(&data), "{}", second.said);
+    assert!(said.contains(&holder) && said.contains(&data), "{said}");
 
     assert_eq!(server.end(Signal::KILL).await, None);
     tools.release("a");

@@ -19,7 +19,7 @@ use crate::support::{
     picture, uuid,
 };
 
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 const EXPIRE: &str = "UPDATE run_lease SET expires_at = now() - interval '1 second'";
 const QUEUED: &str = "SELECT count(*) FROM run WHERE status = 'queued'";
 

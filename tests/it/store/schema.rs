@@ -5,7 +5,7 @@ use agentling::domain::run::{RunStatus, StopReason};
 use agentling::domain::step::StepKind;
 use agentling::domain::thread::FramingPolicy;
 use agentling::domain::tool::{CallState, EffectClass};
-use agentling::store::StoreError;
+use agentling::store::{Store, StoreError};
 
 use crate::support::{TestDb, count, execute, picture};
 
@@ -70,7 +70,7 @@ async fn migrations_make_an_empty_database_ready_and_are_applied_once() {
 async fn servers_that_migrate_at_the_same_time_wait_for_each_other() {
     let db = TestDb::empty().await;
     let stores = [db.store(), db.store(), db.store()];
-    let done = futures::future::join_all(stores.iter().map(|store| store.migrate())).await;
+    let done = futures::future::join_all(stores.iter().map(Store::migrate)).await;
     assert!(done.iter().all(Result::is_ok), "{done:?}");
     assert!(db.store().is_ready().await.unwrap());
 }

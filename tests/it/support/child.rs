@@ -59,7 +59,8 @@ impl Errand {
         let store = Store::open(&self.url, pools).unwrap();
         let config = config_at(&self.url, &self.tools, Self::SETTINGS);
         let running = Running::start(&config, store, &around).await.unwrap();
-        writeln!(std::io::stdout(), "\n{LISTENS}{}", running.address).unwrap();
+        let line = format!("\n{LISTENS}{}\n", running.address);
+        std::io::stdout().write_all(line.as_bytes()).unwrap();
         std::future::pending::<()>().await;
     }
 }
@@ -122,7 +123,7 @@ impl Child {
         // Waiting would close it, and with it end the child.
         let _stdin = self.process.stdin.take();
         let wait = tokio::task::spawn_blocking(move || self.process.wait().unwrap());
-        let Ok(status) = tokio::time::timeout(Duration::from_secs(60), wait).await else {
+        let Ok(status) = tokio::time::timeout(Duration::from_mins(1), wait).await else {
             kill_process(pid, Signal::KILL).unwrap();
             panic!("the child lives on");
         };

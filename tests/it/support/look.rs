@@ -28,7 +28,7 @@ pub(crate) async fn until(db: &TestDb, sql: &'static str) {
             tokio::task::yield_now().await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(60), yes).await;
+    let waited = tokio::time::timeout(Duration::from_mins(1), yes).await;
     waited.unwrap_or_else(|_| panic!("it never became true: {sql}"));
 }
 

@@ -104,7 +104,7 @@ pub(crate) async fn accepted(store: &Store) -> NewRun {
 /// A run that a worker holds: its claim, the right to append to it, and the run.
 pub(crate) async fn claimed(store: &Store) -> (Claim, Guard, LoadedRun) {
     let new = accepted(store).await;
-    let ttl = Duration::from_secs(60);
+    let ttl = Duration::from_mins(1);
     let claims = lease::claim(store, &[uuid()], ttl, new.run.created_at).await.unwrap();
     let [claim] = claims.try_into().unwrap();
     let loaded = journal::load(store, &claim.tenant, claim.run).await.unwrap().unwrap();
