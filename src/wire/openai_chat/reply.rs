@@ -141,10 +141,17 @@ impl Assembly {
             self.add_content_part(part);
         }
         self.refusal.push_str(text(message, "refusal").unwrap_or_default());
-        if let Some(function) = present(message, "function_call") {
-            let piece = self.calls.add_function_call(function);
-            self.emit(DeltaKind::ToolCall, piece);
-        }
+        self.add_function_call(message);
+    }
+
+    /// Some servers spell a call both ways at once: the older spelling counts where it is alone.
+    fn add_function_call(&mut self, message: &Value) {
+        let function = present(message, "function_call");
+        let Some(function) = function.filter(|_| items(message, "tool_calls").is_empty()) else {
+            return;
+        };
+        let piece = self.calls.add_function_call(function);
+        self.emit(DeltaKind::ToolCall, piece);
     }
 
     /// Vendors put the same thinking under several names: the first that has any is read.

@@ -39,6 +39,31 @@ fn call(id: &str, name: &str, arguments: &Value) -> Value {
 }
 
 #[test]
+fn a_call_that_is_spelt_both_ways_is_one_call() {
+    let both = |arguments: &str| {
+        let function = json!({"name": "one", "arguments": arguments});
+        json!({
+            "function_call": function,
+            "tool_calls": [{"index": 0, "id": "a", "function": function}],
+        })
+    };
+    let expected = [("call_1", Some("a"), "one", "{\"b\":1}")];
+    assert_eq!(calls(&whole(&both("{\"b\":1}"), "tool_calls")), expected);
+    let (pieces, reply) = streamed(&[both("{\"b\""), both(":1}")]);
+    assert_eq!(calls(&reply.unwrap()), expected);
+    assert_eq!(pieces.len(), 2);
+}
+
+#[test]
+fn a_call_in_the_older_spelling_alone_is_read() {
+    let older = |arguments: &str| json!({"function_call": {"name": "one", "arguments": arguments}});
+    let expected = [("call_1", None, "one", "{\"b\":1}")];
+    assert_eq!(calls(&whole(&older("{\"b\":1}"), "function_call")), expected);
+    let (_, reply) = streamed(&[older("{\"b\""), older(":1}")]);
+    assert_eq!(calls(&reply.unwrap()), expected);
+}
+
+#[test]
 fn calls_of_a_whole_reply_get_positional_ids_and_keep_the_providers_own() {
     let reply = whole(
         &json!({"tool_calls": [
