@@ -56,3 +56,41 @@ async fn weather(
     };
     Ok(Reply::ok(Weather { city: (*name).to_owned(), temperature, unit: query.unit, sky }))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use serde_json::{Value, json};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn ask(path: &str) -> (u16, Value) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = demo_tool().oneshot(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let body = to_bytes(body, 1_000).await.unwrap();
+        (parts.status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn the_weather_is_told_in_the_unit_that_is_asked_for() {
+        for (path, temperature, unit) in [
+            ("/weather/lisbon", 21, "celsius"),
+            ("/weather/Lisbon?unit=celsius", 21, "celsius"),
+            ("/weather/Oslo?unit=fahrenheit", 39, "fahrenheit"),
+        ] {
+            let (status, weather) = ask(path).await;
+            assert_eq!((status, &weather["temperature"]), (200, &json!(temperature)), "{path}");
+            assert_eq!(weather["unit"], unit, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_it_does_not_know_is_refused() {
+        assert_eq!(ask("/weather/Atlantis").await.0, 404);
+        assert_eq!(ask("/weather/Oslo?unit=kelvin").await.0, 400);
+        assert_eq!(ask("/weather/Oslo?units=celsius").await.0, 400);
+    }
+}

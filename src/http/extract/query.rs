@@ -256,6 +256,16 @@ impl<'de> Deserializer<'de> for Param {
         visitor.visit_map(MapDeserializer::<_, Fault>::new(pairs))
     }
 
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let text: StringDeserializer<Fault> = self.text().to_owned().into_deserializer();
+        visitor.visit_enum(text)
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -266,6 +276,6 @@ impl<'de> Deserializer<'de> for Param {
 
     forward_to_deserialize_any! {
         i8 i16 u8 u16 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct struct enum identifier ignored_any
+        tuple_struct struct identifier ignored_any
     }
 }
