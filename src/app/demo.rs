@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -43,11 +44,13 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     let tool_address = tool.local_addr()?;
     let mut config = config.clone();
     config.egress.allow.push(HostPort { host: "127.0.0.1".to_owned(), port: tool_address.port() });
-    let running = Running::start(&config, store, &Surroundings::default()).await?;
+    let around = Surroundings::default();
+    let ids = Arc::clone(&around.ids);
+    let running = Running::start(&config, store, &around).await?;
     let tasks = running.engine.tasks().clone();
     running.engine.tasks().spawn(async move {
         let stop = async { tasks.stopping().await };
-        let served = serve(tool, http::demo_tool(), stop, Duration::from_secs(1));
+        let served = serve(tool, http::demo_tool(ids), stop, Duration::from_secs(1));
         if let Err(error) = served.await {
             tracing::error!(%error, "the demo tool stopped");
         }

@@ -7,8 +7,10 @@ use axum::routing::get;
 use serde::{Deserialize, Serialize};
 
 use super::extract::{PathId, Query};
+use super::layers;
 use super::problem::Problem;
 use super::reply::Reply;
+use crate::clock::SharedIds;
 
 /// What the tool is told beside the city.
 #[derive(Debug, Deserialize)]
@@ -39,8 +41,9 @@ const CITIES: &[(&str, i32, &str)] =
     &[("Lisbon", 21, "clear"), ("Oslo", 4, "snow"), ("Nairobi", 24, "light rain")];
 
 /// The tool's server.
-pub fn demo_tool() -> Router {
-    Router::new().route("/weather/{city}", get(weather)).with_state(())
+pub fn demo_tool(ids: SharedIds) -> Router {
+    let router = Router::new().route("/weather/{city}", get(weather)).with_state(());
+    layers::wrap(router, ids)
 }
 
 async fn weather(
