@@ -3,6 +3,7 @@
 mod accept;
 mod answer;
 mod guard;
+mod params;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::http::problem::Problem;
 
 pub use accept::check_accept;
 pub use answer::RequestId;
+pub use params::{Parametric, check_query};
 
 /// Puts the outer layers around a router, the outermost last: whatever happens inside, the answer
 /// has its ids, its headers and, if it is an error, the form of a problem.

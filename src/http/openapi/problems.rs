@@ -16,6 +16,7 @@ const ALWAYS: &[Kind] = &[Kind::UriTooLong, Kind::HeadersTooLarge, Kind::Interna
 
 /// Problems of operations that belong to a tenant.
 const TENANT: &[Kind] = &[
+    Kind::InvalidParameter,
     Kind::Unauthenticated,
     Kind::InsufficientScope,
     Kind::NotAcceptable,
