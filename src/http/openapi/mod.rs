@@ -64,11 +64,24 @@ pub fn finish(document: &utoipa::openapi::OpenApi) -> Value {
     unions::untangle(&mut document);
     for_each_operation(&mut document, |path, operation| {
         problems::add(path, operation);
+        leave_out_body(operation);
         if !path.starts_with("/v1/") {
             operation.insert("security".to_owned(), json!([]));
         }
     });
     document
+}
+
+/// A body that need not be there is left out, not sent as `null`.
+fn leave_out_body(operation: &mut serde_json::Map<String, Value>) {
+    let body = operation.get_mut("requestBody");
+    let media = body.and_then(|body| body.pointer_mut("/content/application~1json"));
+    let Some(schema) = media.and_then(|media| media.get_mut("schema")) else { return };
+    let variants = schema.get("oneOf").and_then(Value::as_array);
+    let present = variants.into_iter().flatten().find(|variant| variant["type"] != "null");
+    if let Some(present) = present.cloned() {
+        *schema = present;
+    }
 }
 
 /// Visits every operation with its path.

@@ -30,7 +30,7 @@ pub(super) struct CancelRun {
 ///
 /// Ends the run: at once when it has not begun, else as soon as a worker hears of it. What was recorded stays, open calls are closed, and the thread can be used again. Cancelling a cancelled run changes nothing.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/cancel", tag = "runs", operation_id = "runs_cancel",
-    request_body = inline(Option<CancelRun>),
+    request_body = Option<CancelRun>,
     params(("run_id" = RunId, Path, description = "The run")),
     responses((status = 202, description = "The run ends or has been cancelled", body = RunView)),
     extensions(("x-problems" = json!(["run-already-terminal"]))))]

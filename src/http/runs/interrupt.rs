@@ -14,6 +14,7 @@ use crate::http::reply::Reply;
 ///
 /// Stops the run at the next boundary, also in the middle of a reply; what had arrived is kept. `resume` goes on from there.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/interrupt", tag = "runs", operation_id = "runs_interrupt",
+    request_body = Option<EmptyObject>,
     params(("run_id" = RunId, Path, description = "The run")),
     responses((status = 202, description = "The run stops or has stopped", body = RunView)),
     extensions(("x-problems" = json!(["run-not-active"]))))]

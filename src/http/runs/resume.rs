@@ -14,6 +14,7 @@ use crate::http::reply::Reply;
 ///
 /// Goes on where the run was interrupted, without repeating its task.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/resume", tag = "runs", operation_id = "runs_resume",
+    request_body = Option<EmptyObject>,
     params(("run_id" = RunId, Path, description = "The run")),
     responses((status = 202, description = "The run goes on", body = RunView)),
     extensions(("x-problems" = json!(["run-not-waiting", "thread-busy", "version-conflict", "draining"]))))]
