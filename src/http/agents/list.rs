@@ -25,6 +25,6 @@ pub(super) async fn list(
 ) -> Result<Reply<PageView<AgentView>>, Problem> {
     let scope = CursorScope::new(&caller.tenant, "/v1/agents", &query);
     let request = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
-    let page = agents::list(&app.store, &caller.tenant, &query.filter(), &request).await?;
+    let page = agents::list(&app.store, &caller.tenant, &query.filter()?, &request).await?;
     Ok(Reply::ok(PageView::of(page.map(AgentView::from), |key| app.cursors.seal(&scope, key))))
 }

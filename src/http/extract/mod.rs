@@ -16,4 +16,4 @@ pub use checks::Checks;
 pub use headers::{IdempotencyKey, IfMatch, LastEventId, Prefer};
 pub(super) use json::too_deep;
 pub use params::PathId;
-pub use query::{ListParams, PageParams, Query};
+pub use query::{ListParams, PageParams, Query, in_order};

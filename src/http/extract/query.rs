@@ -61,12 +61,24 @@ pub struct ListParams {
 
 impl ListParams {
     /// What narrows the list.
-    pub fn filter(&self) -> ListFilter {
-        ListFilter {
+    pub fn filter(&self) -> Result<ListFilter, Problem> {
+        in_order(ListFilter {
             metadata: self.metadata.clone(),
             created_after: self.created_after,
             created_before: self.created_before,
+        })
+    }
+}
+
+/// A filter, unless its times are reversed: the empty list would hide the mistake.
+pub fn in_order(filter: ListFilter) -> Result<ListFilter, Problem> {
+    match (filter.created_after, filter.created_before) {
+        (Some(after), Some(before)) if after > before => {
+            let message = "must not be before `created_after`";
+            let finding = Finding::new("created_before", "out_of_range", message);
+            Err(Problem::with_errors(ProblemKind::InvalidParameter, vec![finding]))
         }
+        _ => Ok(filter),
     }
 }
 

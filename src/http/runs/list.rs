@@ -13,7 +13,7 @@ use crate::domain::run::RunStatus;
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
 use crate::http::cursor::CursorScope;
-use crate::http::extract::Query;
+use crate::http::extract::{Query, in_order};
 use crate::http::problem::Problem;
 use crate::http::reply::{PageView, Reply};
 use crate::store::runs::{self, RunFilter};
@@ -60,21 +60,18 @@ pub(super) async fn list(
 ) -> Result<Reply<PageView<RunView>>, Problem> {
     let scope = CursorScope::new(&caller.tenant, "/v1/runs", &query);
     let page = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
-    let found = runs::list(&app.store, &caller.tenant, &query.filter(), &page).await?;
+    let found = runs::list(&app.store, &caller.tenant, &query.filter()?, &page).await?;
     Ok(Reply::ok(PageView::of(found.map(RunView::from), |key| app.cursors.seal(&scope, key))))
 }
 
 impl ListRuns {
-    fn filter(&self) -> RunFilter {
-        RunFilter {
-            status: self.status,
-            agent: self.agent_id,
-            thread: self.thread_id,
-            common: ListFilter {
-                metadata: self.metadata.clone(),
-                created_after: self.created_after,
-                created_before: self.created_before,
-            },
-        }
+    fn filter(&self) -> Result<RunFilter, Problem> {
+        let common = in_order(ListFilter {
+            metadata: self.metadata.clone(),
+            created_after: self.created_after,
+            created_before: self.created_before,
+        })?;
+        let Self { status, agent_id: agent, thread_id: thread, .. } = *self;
+        Ok(RunFilter { status, agent, thread, common })
     }
 }

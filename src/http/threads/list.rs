@@ -24,6 +24,6 @@ pub(super) async fn list(
 ) -> Result<Reply<PageView<ThreadView>>, Problem> {
     let scope = CursorScope::new(&caller.tenant, "/v1/threads", &query);
     let request = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
-    let page = threads::list(&app.store, &caller.tenant, &query.filter(), &request).await?;
+    let page = threads::list(&app.store, &caller.tenant, &query.filter()?, &request).await?;
     Ok(Reply::ok(PageView::of(page.map(ThreadView::from), |key| app.cursors.seal(&scope, key))))
 }
