@@ -26,7 +26,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a server over a database that is migrated.
+    /// Starts a server. Over a database that is not migrated it waits until somebody has done that,
+    /// and says meanwhile that it is not ready.
     ///
     /// # Errors
     /// When the address cannot be bound, or would be open to the network without any key.
@@ -35,12 +36,13 @@ impl Running {
         store: Store,
         around: &Surroundings,
     ) -> Result<Self, StartError> {
-        refuse_if_open(config, &store).await?;
         let listen = config.http.listen;
         let listener = TcpListener::bind(listen)
             .await
             .map_err(|source| StartError::Listen { address: listen, source })?;
         let address = listener.local_addr()?;
+        let listener = wait_for_schema(listener, config, &store, around).await?;
+        refuse_if_open(config, &store).await?;
         let engine = super::engine(config, &store, around)?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
@@ -62,6 +64,30 @@ impl Running {
         self.engine.shut_down().await;
         self.store.close().await;
     }
+}
+
+/// Answers that the server is not ready for as long as the database has no schema that it can work
+/// with, then gives the listener back.
+async fn wait_for_schema(
+    listener: TcpListener,
+    config: &Config,
+    store: &Store,
+    around: &Surroundings,
+) -> Result<TcpListener, StartError> {
+    if store.is_ready().await? {
+        return Ok(listener);
+    }
+    tracing::warn!("the database schema is not up to date; waiting for `agentling migrate`");
+    let listener = listener.into_std()?;
+    let meanwhile = TcpListener::from_std(listener.try_clone()?)?;
+    let migrated = async {
+        while !store.is_ready().await.unwrap_or(false) {
+            tokio::time::sleep(config.engine.poll).await;
+        }
+    };
+    let router = http::waiting_router(Arc::clone(&around.ids));
+    serve(meanwhile, router, migrated, config.engine.drain).await?;
+    Ok(TcpListener::from_std(listener)?)
 }
 
 async fn refuse_if_open(config: &Config, store: &Store) -> Result<(), StartError> {
@@ -102,7 +128,11 @@ impl Signals {
 /// When the server cannot start.
 pub async fn run_server(config: &Config, store: Store) -> Result<(), StartError> {
     let mut signals = Signals::listen()?;
-    let running = Running::start(config, store, &Surroundings::default()).await?;
+    let around = Surroundings::default();
+    let running = tokio::select! {
+        running = Running::start(config, store, &around) => running?,
+        () = signals.next() => return Ok(()),
+    };
     tracing::info!(address = %running.address, "serving");
     signals.next().await;
     stop_or_give_up(running, signals).await;

@@ -34,6 +34,9 @@ use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::clock::SharedIds;
+use problem::{Problem, ProblemKind};
+
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
 pub use runs::shown_events;
@@ -68,6 +71,13 @@ pub fn router(state: AppState) -> Router {
     let router =
         open.merge(tenant).with_state(state).merge(docs::routes(&openapi::finish(&document)));
     layers::wrap(router, ids)
+}
+
+/// The service while the database has no schema that it can work with: alive and not ready.
+pub fn waiting_router(ids: SharedIds) -> Router {
+    let detail = "the database schema is not up to date: `agentling migrate` brings it there";
+    let refuse = async move || Problem::new(ProblemKind::DatabaseUnavailable, detail);
+    layers::wrap(health::alive().fallback(refuse), ids)
 }
 
 /// The OpenAPI document that the service publishes.

@@ -5,6 +5,8 @@ mod ready;
 #[cfg(test)]
 mod tests;
 
+use axum::Router;
+use axum::routing::get;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -15,6 +17,11 @@ use super::AppState;
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(live::live)).routes(routes!(ready::ready))
+}
+
+/// The endpoint that answers before there is anything to work with.
+pub(super) fn alive() -> Router {
+    Router::new().route("/healthz", get(live::live))
 }
 
 /// The server is well.
