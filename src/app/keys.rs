@@ -92,8 +92,7 @@ pub(super) async fn run(
         }
         KeysCommand::Revoke { id, tenant } => {
             let done = keys::revoke(store, &tenant, id, around.clock.now()).await?;
-            let what = if done { "revoked" } else { "no such key:" };
-            Ok(format!("{what} {id}\n"))
+            if done { Ok(format!("revoked {id}\n")) } else { Err(StartError::NoSuchKey(id)) }
         }
     }
 }

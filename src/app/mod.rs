@@ -18,6 +18,7 @@ pub use serve::{Running, run_server};
 
 use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
+use crate::domain::id::KeyId;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
@@ -62,6 +63,9 @@ pub enum StartError {
          or set AGENTLING_API_KEY, or listen on a loopback address"
     )]
     OpenToTheNetwork(SocketAddr),
+    /// A key that is to be revoked is not there.
+    #[error("the tenant has no key {0}")]
+    NoSuchKey(KeyId),
 }
 
 /// The clients' own error, by a name that composition may use.
