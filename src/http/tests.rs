@@ -60,7 +60,7 @@ async fn the_reference_loads_nothing_from_elsewhere() {
 async fn every_problem_has_a_page_where_its_type_says() {
     let (status, _, index) = get(app(), "/problems").await;
     assert_eq!(status, 200);
-    for kind in problem::ProblemKind::ALL {
+    for kind in ProblemKind::ALL {
         assert!(index.contains(&kind.type_uri()));
         let (status, headers, page) = get(app(), &kind.type_uri()).await;
         assert_eq!(

@@ -7,8 +7,11 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+mod commands;
 mod engine;
 mod http;
+mod openapi;
 mod providers;
+mod readme;
 mod store;
 mod support;

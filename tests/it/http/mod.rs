@@ -1,12 +1,16 @@
 //! HTTP in, HTTP out.
 
 mod agents;
+mod auth;
+mod bad_input;
 mod journey;
+mod layers;
 mod lists;
 mod memory;
 mod runs;
 mod steps;
 mod threads;
+mod walk;
 
 use serde_json::{Value, json};
 
@@ -50,4 +54,12 @@ async fn start_endless_run(app: &TestApp) -> Value {
 fn pointers(problem: &Value) -> Vec<&str> {
     let errors = problem["errors"].as_array().into_iter().flatten();
     errors.filter_map(|error| error["pointer"].as_str()).collect()
+}
+
+/// A problem without what differs from request to request.
+fn without_ids(mut problem: Value) -> Value {
+    let members = problem.as_object_mut().into_iter();
+    let own = |key: &str| ["instance", "error_id"].contains(&key);
+    members.for_each(|members| members.retain(|key, _| !own(key)));
+    problem
 }

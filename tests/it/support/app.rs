@@ -97,6 +97,16 @@ impl TestApp {
         self
     }
 
+    /// The client, for requests without the key.
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The key that is sent.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
     /// Where a path is.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.running.address)

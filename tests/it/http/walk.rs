@@ -1,0 +1,398 @@
+//! Every operation of the OpenAPI document, refused in every way in which all of them must refuse.
+//!
+//! A new operation needs one line in [`OPERATIONS`]. What an operation answers otherwise than the
+//! rest stands in [`EXCEPTIONS`] with its reason; an entry that is no longer true fails.
+
+use std::collections::BTreeSet;
+
+use agentling::http::openapi::PROBLEMS;
+use agentling::http::openapi_document;
+use serde_json::{Value, json};
+
+use super::{pointers, speaker, without_ids};
+use crate::support::{Answer, TestApp, mint_key, stored};
+
+/// The bootstrap key of the server that is walked.
+const BOOTSTRAP: &str = "the-key-of-the-walk";
+const SCOPES: [&str; 8] = [
+    "agents:read",
+    "agents:write",
+    "runs:read",
+    "runs:write",
+    "memory:read",
+    "memory:write",
+    "memory:system",
+    "admin",
+];
+
+/// What an operation takes as its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    /// JSON that would be accepted.
+    Json(&'static str),
+    /// The same, and no body at all.
+    Maybe(&'static str),
+}
+
+const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
+const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
+const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
+
+/// Every operation: its id, the scope it needs, and what it takes.
+const OPERATIONS: &[(&str, &str, Takes)] = &[
+    ("agents_archive", "agents:write", Takes::Nothing),
+    ("agents_create", "agents:write", Takes::Json(AGENT)),
+    ("agents_get", "agents:read", Takes::Nothing),
+    ("agents_list", "agents:read", Takes::Nothing),
+    ("agents_put", "agents:write", Takes::Json(AGENT)),
+    ("agents_versions", "agents:read", Takes::Nothing),
+    ("health_live", "", Takes::Nothing),
+    ("health_ready", "", Takes::Nothing),
+    ("memory_export", "memory:read", Takes::Nothing),
+    ("memory_load", "memory:write", Takes::Json(MEMORY)),
+    ("memory_reset", "memory:write", Takes::Nothing),
+    ("runs_cancel", "runs:write", Takes::Maybe("{}")),
+    ("runs_create", "runs:write", Takes::Json(RUN)),
+    ("runs_create_stream", "runs:write", Takes::Json(RUN)),
+    ("runs_events", "runs:read", Takes::Nothing),
+    ("runs_get", "runs:read", Takes::Nothing),
+    ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
+    ("runs_list", "runs:read", Takes::Nothing),
+    ("runs_resume", "runs:write", Takes::Maybe("{}")),
+    ("runs_steps", "runs:read", Takes::Nothing),
+    ("runs_stream", "runs:read", Takes::Nothing),
+    ("steps_get", "runs:read", Takes::Nothing),
+    ("threads_create", "memory:write", Takes::Json("{}")),
+    ("threads_delete", "memory:write", Takes::Nothing),
+    ("threads_get", "memory:read", Takes::Nothing),
+    ("threads_list", "memory:read", Takes::Nothing),
+    ("threads_steps", "memory:read", Takes::Nothing),
+];
+
+/// A way in which a request is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    NoKey,
+    WrongKey,
+    NoScope,
+    Unacceptable,
+    UnknownParameter,
+    ForeignId,
+    NoId,
+    BrokenBody,
+    UnknownField,
+    NotAnObject,
+    WrongMedia,
+}
+
+use Fault::{
+    BrokenBody, ForeignId, NoId, NoKey, NoScope, NotAnObject, Unacceptable, UnknownField,
+    UnknownParameter, WrongKey, WrongMedia,
+};
+
+const FAULTS: [Fault; 11] = [
+    NoKey,
+    WrongKey,
+    NoScope,
+    Unacceptable,
+    UnknownParameter,
+    ForeignId,
+    NoId,
+    BrokenBody,
+    UnknownField,
+    NotAnObject,
+    WrongMedia,
+];
+
+const OPEN: &str = "whoever supervises the server has no key and asks as it likes";
+const READER: &str = "a memory document has a reader of its own, which lists what is wrong with it";
+
+/// What is answered otherwise, and why. The list may only get shorter.
+const EXCEPTIONS: &[(&str, Fault, &str)] = &[
+    ("health_live", NoKey, OPEN),
+    ("health_live", WrongKey, OPEN),
+    ("health_live", NoScope, OPEN),
+    ("health_live", Unacceptable, OPEN),
+    ("health_live", UnknownParameter, OPEN),
+    ("health_ready", NoKey, OPEN),
+    ("health_ready", WrongKey, OPEN),
+    ("health_ready", NoScope, OPEN),
+    ("health_ready", Unacceptable, OPEN),
+    ("health_ready", UnknownParameter, OPEN),
+    ("memory_load", BrokenBody, READER),
+    ("memory_load", UnknownField, READER),
+    ("memory_load", NotAnObject, READER),
+];
+
+/// An operation as the document has it, with its line of the table.
+#[derive(Debug)]
+struct Operation {
+    id: String,
+    method: String,
+    path: String,
+    problems: BTreeSet<String>,
+    scope: &'static str,
+    takes: Takes,
+}
+
+/// The operations of the document, all of which the table must know.
+fn operations() -> Vec<Operation> {
+    let document = openapi_document();
+    let paths = document["paths"].as_object().unwrap();
+    let items = paths.iter().flat_map(|(path, item)| {
+        item.as_object().unwrap().iter().map(move |(method, operation)| (path, method, operation))
+    });
+    items.map(|(path, method, operation)| operation_of(path, method, operation)).collect()
+}
+
+fn operation_of(path: &str, method: &str, operation: &Value) -> Operation {
+    let id = operation["operationId"].as_str().unwrap();
+    let line = OPERATIONS.iter().find(|(known, ..)| *known == id);
+    let &(_, scope, takes) = line.unwrap_or_else(|| panic!("{id} needs a line in OPERATIONS"));
+    let problems = operation[PROBLEMS].as_array().unwrap().iter();
+    Operation {
+        id: id.to_owned(),
+        method: method.to_uppercase(),
+        path: path.to_owned(),
+        problems: problems.map(|slug| slug.as_str().unwrap().to_owned()).collect(),
+        scope,
+        takes,
+    }
+}
+
+/// A server with a finished run of the default tenant, and keys.
+struct World {
+    app: TestApp,
+    /// The key of another tenant, which may do everything.
+    foreign: String,
+    /// Keys of the default tenant that have all scopes but one, by the one that they lack.
+    lacking: Vec<(&'static str, String)>,
+    agent: Value,
+    run: Value,
+    step: Value,
+}
+
+impl World {
+    async fn new() -> Self {
+        let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP)]).await;
+        let app = app.with_key(BOOTSTRAP);
+        let agent = app.create_agent(&speaker("a", "Hello.")).await;
+        let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
+        let path = format!("/v1/runs/{}/steps", run["id"].as_str().unwrap());
+        let step = app.all(&path).await[0].clone();
+        let foreign = mint_key(&app, "other", &["admin"]).await;
+        let mut lacking = Vec::new();
+        for lacked in SCOPES {
+            let held: Vec<&str> =
+                SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
+            lacking.push((lacked, mint_key(&app, "default", &held).await));
+        }
+        Self { app, foreign, lacking, agent, run, step }
+    }
+
+    /// The operation's path with what is really there.
+    fn real_path(&self, operation: &Operation) -> String {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        operation
+            .path
+            .replace("{agent_id}", &text(&self.agent["id"]))
+            .replace("{thread_id}", &text(&self.run["thread_id"]))
+            .replace("{run_id}", &text(&self.run["id"]))
+            .replace("{step_id}", &text(&self.step["id"]))
+    }
+
+    async fn ask(&self, operation: &Operation, path: &str, with: With<'_>) -> Answer {
+        let request =
+            self.app.client().request(operation.method.parse().unwrap(), self.app.url(path));
+        let request = with
+            .headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = match with.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
+        self.app.send(request.body(with.body.to_owned())).await
+    }
+
+    /// Everything that is wrong with how an operation answers to a fault.
+    async fn findings(&self, operation: &Operation, fault: Fault) -> Vec<String> {
+        let mut found = Vec::new();
+        for (path, with) in self.requests(operation, fault) {
+            let answer = self.ask(operation, &path, with).await;
+            found.extend(differences(operation, fault, &answer));
+        }
+        found
+    }
+
+    /// The requests that have a fault; none when the operation cannot have it.
+    fn requests<'a>(&'a self, operation: &Operation, fault: Fault) -> Vec<(String, With<'a>)> {
+        let key = self.app.key();
+        let real = self.real_path(operation);
+        let (body, json) = match operation.takes {
+            Takes::Nothing => ("", false),
+            Takes::Json(body) | Takes::Maybe(body) => (body, true),
+        };
+        let media: &[(&str, &str)] =
+            if json { &[("content-type", "application/json")] } else { &[] };
+        let good = With { key, headers: media, body };
+        match fault {
+            NoKey => vec![(real, With { key: None, ..good })],
+            WrongKey => vec![(real, With { key: Some(UNKNOWN_KEY), ..good })],
+            NoScope => {
+                let lacking = self.lacking.iter().find(|(lacked, _)| *lacked == operation.scope);
+                let key = lacking.map(|(_, key)| key.as_str()).or(key);
+                vec![(real, With { key, ..good })]
+            }
+            Unacceptable => {
+                vec![(real, With { headers: &[("accept", "image/png")], ..good })]
+            }
+            UnknownParameter => vec![(format!("{real}?colour=1"), good)],
+            ForeignId => {
+                let with = With { key: Some(self.foreign.as_str()), ..good };
+                self.other_ids(operation, &[real]).into_iter().map(|path| (path, with)).collect()
+            }
+            NoId => {
+                let paths =
+                    ["x", "run_", "key_0198f2c4a1b27cde8f00112233445566", "%00", "%ff", "a%2Fb"]
+                        .map(|id| template(&operation.path, id));
+                self.other_ids(operation, &paths).into_iter().map(|path| (path, good)).collect()
+            }
+            BrokenBody | UnknownField | NotAnObject | WrongMedia if !json => Vec::new(),
+            BrokenBody => vec![(real, With { body: "{", ..good })],
+            UnknownField => vec![(real, With { body: r#"{"colour":1}"#, ..good })],
+            NotAnObject => vec![(real, With { body: "[]", ..good })],
+            WrongMedia => [&[("content-type", "text/plain")][..], &[]]
+                .into_iter()
+                .map(|headers| (real.clone(), With { headers, ..good }))
+                .collect(),
+        }
+    }
+
+    /// These paths and one whose id never was; none when the operation has no id.
+    fn other_ids(&self, operation: &Operation, paths: &[String]) -> Vec<String> {
+        if !operation.path.contains('{') {
+            return Vec::new();
+        }
+        let never = self.real_path(operation);
+        let never: String = never.split('/').map(one_off).collect::<Vec<_>>().join("/");
+        paths.iter().cloned().chain([never]).collect()
+    }
+}
+
+/// A segment with another last digit when it is an id.
+fn one_off(segment: &str) -> String {
+    let other = if segment.ends_with('0') { "1" } else { "0" };
+    match segment.split_at_checked(35) {
+        Some((start, last)) if last.len() == 1 => format!("{start}{other}"),
+        _ => segment.to_owned(),
+    }
+}
+
+/// A path with a text in place of its id.
+fn template(path: &str, id: &str) -> String {
+    let segments =
+        path.split('/').map(|segment| if segment.starts_with('{') { id } else { segment });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// A key that was never made.
+const UNKNOWN_KEY: &str =
+    "ag_0198f2c4a1b27cde8f00112233445566_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// What a request is sent with.
+#[derive(Debug, Clone, Copy)]
+struct With<'a> {
+    key: Option<&'a str>,
+    headers: &'a [(&'a str, &'a str)],
+    body: &'a str,
+}
+
+/// Status and slug that a fault gets.
+const fn expected(fault: Fault) -> (u16, &'static str) {
+    match fault {
+        NoKey | WrongKey => (401, "unauthenticated"),
+        NoScope => (403, "insufficient-scope"),
+        Unacceptable => (406, "not-acceptable"),
+        UnknownParameter => (400, "invalid-parameter"),
+        ForeignId | NoId => (404, "not-found"),
+        BrokenBody => (400, "malformed-json"),
+        UnknownField => (422, "unknown-field"),
+        NotAnObject => (422, "validation-failed"),
+        WrongMedia => (415, "unsupported-media-type"),
+    }
+}
+
+fn differences(operation: &Operation, fault: Fault, answer: &Answer) -> Option<String> {
+    let (status, slug) = expected(fault);
+    let problem = answer.json();
+    let members = match fault {
+        NoScope => problem["required"] == operation.scope,
+        ForeignId | NoId => without_ids(answer.json()) == not_there(),
+        UnknownParameter => pointers(&problem) == ["colour"],
+        UnknownField => pointers(&problem).contains(&"/colour"),
+        NotAnObject => pointers(&problem) == [""],
+        NoKey | WrongKey => answer.header("www-authenticate") == "Bearer realm=\"agentling\"",
+        Unacceptable | BrokenBody | WrongMedia => true,
+    };
+    let is_right = (answer.status, answer.slug().as_str()) == (status, slug)
+        && answer.header("content-type") == "application/problem+json"
+        && operation.problems.contains(slug)
+        && members;
+    let Operation { id, .. } = operation;
+    (!is_right).then(|| format!("{id} {fault:?}: not {status} {slug}, documented: {answer:?}"))
+}
+
+/// The one answer for what is not there, whatever it is.
+fn not_there() -> Value {
+    json!({ "type": "/problems/not-found", "title": "Not found", "status": 404,
+            "detail": "nothing is found under this id" })
+}
+
+#[tokio::test]
+async fn every_operation_refuses_what_all_of_them_must_refuse() {
+    let world = World::new().await;
+    let before = stored(&world.app.db).await;
+    let listed: BTreeSet<(&str, Fault)> =
+        EXCEPTIONS.iter().map(|(id, fault, _)| (*id, *fault)).collect();
+    let (mut wrong, mut excepted) = (Vec::new(), BTreeSet::new());
+    let operations = operations();
+    let asked = operations.iter().flat_map(|operation| FAULTS.map(|fault| (operation, fault)));
+    for (operation, fault) in asked {
+        let found = world.findings(operation, fault).await;
+        match listed.get(&(operation.id.as_str(), fault)) {
+            Some(exception) if !found.is_empty() => drop(excepted.insert(*exception)),
+            _ => wrong.extend(found),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(excepted, listed, "what is listed but not found is no exception any more");
+    assert_eq!(stored(&world.app.db).await, before);
+}
+
+#[test]
+fn the_table_has_one_line_for_every_operation_and_no_other() {
+    let document: BTreeSet<String> =
+        operations().into_iter().map(|operation| operation.id).collect();
+    let table: Vec<&str> = OPERATIONS.iter().map(|(id, ..)| *id).collect();
+    assert!(table.is_sorted_by(|a, b| a < b), "sort OPERATIONS, without repetition");
+    assert_eq!(table, document.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_scope_that_is_needed_is_one_that_a_key_can_have() {
+    let unknown =
+        OPERATIONS.iter().filter(|(_, scope, _)| !scope.is_empty() && !SCOPES.contains(scope));
+    assert_eq!(unknown.count(), 0);
+}
+
+#[tokio::test]
+async fn an_exception_that_is_none_would_be_found() {
+    let world = World::new().await;
+    let operations = operations();
+    let find = |id: &str| operations.iter().find(|operation| operation.id == id).unwrap();
+    assert_eq!(world.findings(find("agents_list"), NoKey).await, Vec::<String>::new());
+    assert_eq!(world.findings(find("health_live"), NoKey).await.len(), 1);
+    assert_eq!(world.findings(find("memory_load"), BrokenBody).await.len(), 1);
+}
