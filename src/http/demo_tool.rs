@@ -62,16 +62,19 @@ async fn weather(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
     use serde_json::{Value, json};
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::clock::System;
 
     async fn ask(path: &str) -> (u16, Value) {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let answer = demo_tool().oneshot(request).await.unwrap();
+        let answer = demo_tool(Arc::new(System::new())).oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
         let body = to_bytes(body, 1_000).await.unwrap();
         (parts.status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
