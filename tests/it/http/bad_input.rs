@@ -473,11 +473,11 @@ async fn a_filter_that_cannot_be_is_refused() {
         Row::new("B-48", ("GET", &path), (400, "invalid-parameter")).at(name)
     })
     .collect();
-    let reversed = format!("/v1/runs?created_after={late}&created_before={early}");
-    rows.push(
-        Row::new("B-48 reversed", ("GET", &reversed), (400, "invalid-parameter"))
-            .at("created_before"),
-    );
+    rows.extend(["/v1/agents", "/v1/threads", "/v1/runs"].map(|list| {
+        let path = format!("{list}?created_after={late}&created_before={early}");
+        let row = Row::new("B-48 reversed", ("GET", &path), (400, "invalid-parameter"));
+        row.at("created_before")
+    }));
     for wait in ["-1", "61", "x", "1&wait=2"] {
         let path = format!("{}?wait={wait}", there.run);
         rows.push(Row::new("B-48 wait", ("GET", &path), (400, "invalid-parameter")).at("wait"));
