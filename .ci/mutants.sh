@@ -23,6 +23,8 @@ cp "$root/Cargo.lock" "$scratch/"
 awk '/^\[/ { skip = /^\[\[/ } !skip' "$root/Cargo.toml" >"$scratch/Cargo.toml"
 printf '\n[workspace]\n' >>"$scratch/Cargo.toml"
 cp -r "$root/src/domain" "$root/src/machine" "$scratch/src/"
+mkdir "$scratch/tests"
+cp -r "$root/tests/data" "$scratch/tests/"
 printf 'fn main() {}\n' >"$scratch/src/main.rs"
 cat >"$scratch/src/lib.rs" <<'LIB'
 //! The layers under test.
