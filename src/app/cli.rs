@@ -121,12 +121,17 @@ fn on_database(
     database: impl FnOnce(&Config) -> Result<Database, StartError>,
     command: impl AsyncFnOnce(Store) -> Result<(), StartError>,
 ) -> Result<(), String> {
-    let database = database(config).map_err(|error| chain(&error))?;
+    let mut database = database(config).map_err(|error| chain(&error))?;
     let done = runtime()?.block_on(async {
         let store = database.open().await?;
-        let done = command(store.clone()).await;
-        store.close().await;
-        done
+        tokio::select! {
+            done = command(store.clone()) => {
+                store.close().await;
+                done
+            }
+            // Nothing works without it, and whoever started us starts us again.
+            () = database.gone() => Err(StartError::DatabaseGone),
+        }
     });
     let stopped = database.stop();
     done.and(stopped).map_err(|error| chain(&error))

@@ -1,11 +1,16 @@
 //! The database of a process: the operator's, or one of our own.
 
+use std::time::Duration;
+
 use secrecy::ExposeSecret;
 
 use super::StartError;
 use crate::config::Config;
 use crate::store::embedded::{self, Embedded, EmbeddedSettings};
-use crate::store::{PoolSettings, Store};
+use crate::store::{PoolSettings, Store, probe};
+
+/// How often the embedded Postgres is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A database that can be connected to, kept for as long as this value lives.
 #[derive(Debug)]
@@ -54,7 +59,17 @@ impl Database {
         if self.embedded.is_some() {
             embedded::ensure_database(&self.url).await?;
         }
+        // A pool only says that it waited in vain; one bare connection says why.
+        probe(&self.url).await?;
         Ok(Store::open(&self.url, split(self.connections))?)
+    }
+
+    /// Resolves when the embedded Postgres has ended by itself; never for another database.
+    pub async fn gone(&mut self) {
+        let Some(embedded) = &mut self.embedded else { return std::future::pending().await };
+        while embedded.is_running() {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Stops the embedded Postgres, if it is ours.

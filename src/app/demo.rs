@@ -22,7 +22,7 @@ use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
 use crate::http::{self, serve::serve};
-use crate::store::agents::{self, AgentRef};
+use crate::store::agents::{self, AgentRef, Behind};
 use crate::store::runs::{self, RunFilter};
 use crate::store::{Conflict, Store, StoreError};
 
@@ -94,7 +94,7 @@ async fn agent(running: &Running, spec: AgentSpec) -> Result<AgentId, AgentlingE
     let which = AgentRef::Name(NAME.to_owned());
     let seen = agents::get(store, &tenant, &which, None).await?;
     let seen = seen.ok_or(AgentlingError::UnknownAgent)?;
-    Ok(agents::add_version(store, &tenant, &seen, &spec, now).await?.id)
+    Ok(agents::add_version(store, &tenant, (&seen, Behind::Newest), &spec, now).await?.id)
 }
 
 async fn last_run(running: &Running, agent: AgentId) -> Result<Option<RunId>, AgentlingError> {

@@ -23,7 +23,7 @@ use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
-use crate::http::{AppState, Readiness};
+use crate::http::{AppState, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
 use crate::tools::{EgressPolicy, InvalidAllowEntry, Toolbox, ToolboxError};
@@ -37,6 +37,9 @@ pub enum StartError {
     /// The embedded Postgres.
     #[error("{0}")]
     Embedded(#[from] crate::store::embedded::EmbeddedError),
+    /// The embedded Postgres ended by itself.
+    #[error("the embedded PostgreSQL has ended by itself; see postgres.log in the data directory")]
+    DatabaseGone,
     /// An HTTP client.
     #[error("an HTTP client cannot be made")]
     Client(#[from] ClientError),
@@ -139,6 +142,7 @@ pub async fn state(
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
         body_limits: (&config.http).into(),
+        streams: StreamSlots::default(),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
     })
 }

@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 use super::{StartError, Surroundings};
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::{Engine, tasks::Tasks};
 use crate::http::{self, serve::serve};
 use crate::store::{Store, keys};
 
@@ -22,8 +22,11 @@ pub struct Running {
     pub engine: Engine,
     /// Its database.
     pub store: Store,
-    stop_serving: CancellationToken,
+    serving: Tasks,
 }
+
+/// How long connections may take to end once there is nothing left to wait for.
+const GRACE: Duration = Duration::from_secs(5);
 
 impl Running {
     /// Starts a server. Over a database that is not migrated it waits until somebody has done that,
@@ -46,22 +49,23 @@ impl Running {
         let engine = super::engine(config, &store, around)?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
-        let stop_serving = CancellationToken::new();
-        let stopped = stop_serving.clone().cancelled_owned();
-        let router = http::router(state);
-        let grace = config.engine.drain;
-        engine.tasks().spawn(async move {
-            if let Err(error) = serve(listener, router, stopped, grace).await {
+        let serving = Tasks::default();
+        let (router, tasks) = (http::router(state), serving.clone());
+        serving.spawn(async move {
+            let stopped = async { tasks.stopping().await };
+            if let Err(error) = serve(listener, router, stopped, GRACE).await {
                 tracing::error!(%error, "the listener failed");
             }
         });
-        Ok(Self { address, engine, store, stop_serving })
+        Ok(Self { address, engine, store, serving })
     }
 
-    /// Stops: no new work, what is under way ends or is given back, connections are closed.
+    /// Stops: no new work, which callers are told as long as what is under way ends or is given back;
+    /// then the connections are closed.
     pub async fn stop(self) {
-        self.stop_serving.cancel();
         self.engine.shut_down().await;
+        self.serving.stop();
+        self.serving.ended().await;
         self.store.close().await;
     }
 }

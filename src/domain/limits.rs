@@ -8,6 +8,9 @@ pub const MODEL_ATTEMPTS: u32 = 4;
 /// Corrective retries in a row for replies that cannot be parsed.
 pub const UNPARSABLE_RETRIES: u32 = 2;
 
+/// Runs that a tenant may have waiting.
+pub const QUEUED_PER_TENANT: u32 = 1_000;
+
 /// The bounds of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

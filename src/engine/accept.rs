@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::Context;
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
+use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::run::{Run, RunFacts};
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{FramingPolicy, Thread};
@@ -86,6 +87,9 @@ pub(super) async fn start(
         }
         Ok(Accepted::Replayed(run)) => Ok(Started { run: run.as_accepted(), is_replay: true }),
         Ok(Accepted::NoSuchThread) => Err(AgentlingError::NotFound { kind: "thread" }),
+        Ok(Accepted::QueueFull) => {
+            Err(AgentlingError::TenantQueueFull { limit: QUEUED_PER_TENANT.into() })
+        }
         Err(StoreError::Conflict(Conflict::IdTaken)) => {
             Err(AgentlingError::IdConflict("a run with this id exists"))
         }

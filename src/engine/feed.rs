@@ -21,6 +21,8 @@ pub enum Live {
     Delta(Delta),
     /// Something was committed: look at the store.
     Committed,
+    /// The watcher lagged so far behind that updates were lost: begin again.
+    Lagged,
 }
 
 /// The reply in flight, as far as it has arrived.
@@ -141,12 +143,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The next update. A watcher that lags too far is told to look at the store; the deltas it
-    /// missed are in the step that follows.
+    /// The next update.
     pub async fn next(&mut self) -> Live {
         match self.receiver.recv().await {
             Ok(live) => live,
-            Err(broadcast::error::RecvError::Lagged(_)) => Live::Committed,
+            Err(broadcast::error::RecvError::Lagged(_)) => Live::Lagged,
             // Nobody writes any more, which the hold rules out; waiting is then the poll's business.
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
@@ -174,14 +175,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watcher_that_lags_is_told_to_look() {
+    async fn a_watcher_that_lags_is_told_to_begin_again() {
         let (feed, tenant, run) = (Feed::default(), TenantId::default(), RunId::from(Uuid::nil()));
         let publisher = feed.publisher(&tenant, run);
         let (_, mut watch) = feed.watch(&tenant, run);
         for _ in 0..=BACKLOG {
             publisher.delta(delta("x"));
         }
-        assert_eq!(watch.next().await, Live::Committed);
+        assert_eq!(watch.next().await, Live::Lagged);
     }
 
     #[test]

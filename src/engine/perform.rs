@@ -11,7 +11,7 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
-use crate::domain::model::ModelError;
+use crate::domain::model::{ModelError, ModelErrorKind};
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
@@ -50,6 +50,9 @@ pub(super) struct Performer {
     limits: OutputLimits,
     epoch: i64,
     pause: Duration,
+    /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
+    /// turn, retries and pauses included.
+    began: (u32, Duration),
 }
 
 impl Performer {
@@ -64,6 +67,7 @@ impl Performer {
             agent: Arc::new(agent.clone()),
             epoch,
             pause: Duration::ZERO,
+            began: (0, Duration::ZERO),
         }
     }
 
@@ -84,10 +88,12 @@ impl Performer {
             Effect::CallModel { turn, attempt, closing } => {
                 let call = self.model_call((*turn, *attempt), *closing, history);
                 let pause = std::mem::take(&mut self.pause);
+                let deadline = call.timeout;
                 let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
                 let publisher = Arc::clone(publisher);
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
+                    let call = ModelCall { timeout: deadline.saturating_sub(pause), ..call };
                     ask(&context, &tools, (effect, call), &publisher).await
                 })
             }
@@ -139,8 +145,18 @@ impl Performer {
         Some(reply)
     }
 
+    /// What is left of the turn's time.
+    fn time_left(&mut self, turn: u32) -> Duration {
+        let now = self.context.parts.clock.monotonic();
+        if self.began.0 != turn {
+            self.began = (turn, now);
+        }
+        let bound = Duration::from_millis(self.agent.model_timeout_ms);
+        bound.saturating_sub(now.saturating_sub(self.began.1))
+    }
+
     fn model_call(
-        &self,
+        &mut self,
         (turn, attempt): (u32, u32),
         closing: bool,
         history: &[StepContent],
@@ -160,7 +176,7 @@ impl Performer {
             profile: self.profile,
             turn,
             attempt,
-            timeout: Duration::from_millis(self.agent.model_timeout_ms),
+            timeout: self.time_left(turn),
         }
     }
 
@@ -195,8 +211,14 @@ async fn ask(
     };
     match context.parts.models.call(&call, &mut on_delta).await {
         Ok(answer) => heard(context, tools, effect, (turn, attempt), answer),
-        Err(error) => failed(context, effect, (turn, attempt), &error),
+        Err(error) => failed(context, effect, (turn, attempt), &for_good(error)),
     }
+}
+
+/// A call that took all that was left of its turn has failed for good.
+fn for_good(error: ModelError) -> ModelError {
+    let is_ours = error.kind == ModelErrorKind::Timeout && error.provider_status.is_none();
+    ModelError { retryable: error.retryable && !is_ours, ..error }
 }
 
 fn heard(

@@ -48,8 +48,7 @@ pub struct RunWatch {
 
 impl RunWatch {
     pub(super) fn new(context: Arc<Context>, tenant: TenantId, run: RunId) -> Self {
-        let (partial, live) = context.feed.watch(&tenant, run);
-        let snapshot = (partial.turn > 0).then_some(partial);
+        let (snapshot, live) = begin(&context, &tenant, run);
         Self {
             context,
             tenant,
@@ -101,6 +100,11 @@ impl RunWatch {
                 }
                 Ok(Live::Delta(_)) => {}
                 Ok(Live::Committed) | Err(_) => self.is_behind = true,
+                // What was lost of the reply in flight comes back as a whole.
+                Ok(Live::Lagged) => {
+                    (self.snapshot, self.live) = begin(&self.context, &self.tenant, self.run);
+                    self.is_behind = true;
+                }
             }
         }
     }
@@ -139,6 +143,12 @@ impl RunWatch {
     }
 }
 
+/// A watch from now on, and what had arrived of the reply in flight.
+fn begin(context: &Context, tenant: &TenantId, run: RunId) -> (Option<Partial>, Watch) {
+    let (partial, live) = context.feed.watch(tenant, run);
+    ((partial.turn > 0).then_some(partial), live)
+}
+
 async fn commit(live: &mut Watch) {
     while matches!(live.next().await, Live::Delta(_)) {}
 }
@@ -160,8 +170,10 @@ pub(super) async fn wait(
             drop(tokio::time::timeout(POLL, commit(&mut live)).await);
         }
     };
-    match tokio::time::timeout(at_most, ended).await {
-        Ok(found) => found,
-        Err(_) => Ok(runs::get(context.store(), tenant, run).await?),
+    // A caller is not kept waiting by a server that is about to go: the run goes on elsewhere.
+    tokio::select! {
+        found = ended => found,
+        () = tokio::time::sleep(at_most) => Ok(runs::get(context.store(), tenant, run).await?),
+        () = context.tasks.stopping() => Ok(runs::get(context.store(), tenant, run).await?),
     }
 }

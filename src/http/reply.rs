@@ -71,6 +71,15 @@ impl<T: Serialize> IntoResponse for Reply<T> {
     }
 }
 
+/// Says of any response whether it repeats an earlier one with the same idempotency key.
+pub fn replayed(mut response: Response, is_replay: bool) -> Response {
+    if is_replay {
+        let name = HeaderName::from_static("idempotency-replayed");
+        response.headers_mut().insert(name, HeaderValue::from_static("true"));
+    }
+    response
+}
+
 /// 204: done, nothing to say.
 #[derive(Debug, Clone, Copy)]
 pub struct NoContent;

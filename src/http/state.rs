@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use super::auth::Auth;
 use super::cursor::Cursors;
 use super::limits::BodyLimits;
+use super::runs::StreamSlots;
 use crate::clock::{SharedClock, SharedIds};
 use crate::engine::Engine;
 use crate::error::AgentlingError;
@@ -30,6 +31,8 @@ pub struct AppState {
     pub ids: SharedIds,
     /// How large bodies may be.
     pub body_limits: BodyLimits,
+    /// How many streams are open.
+    pub streams: StreamSlots,
     /// Whether work is taken.
     pub readiness: Arc<dyn Readiness>,
 }

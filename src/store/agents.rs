@@ -203,26 +203,38 @@ pub async fn versions(
     Ok(Page::of(agents?, page.limit, |agent| agent.version))
 }
 
-/// Adds a version. `expected` is the version the caller saw, where they say.
+/// Which version a new one may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behind {
+    /// The newest, whichever that is by now.
+    Newest,
+    /// Only the one that was seen.
+    Seen,
+}
+
+/// Adds a version behind the newest one; behind the one that was seen and no other with
+/// [`Behind::Seen`].
 ///
 /// # Errors
-/// [`super::Conflict::Stale`] when the newest version is another than `expected`,
-/// [`super::Conflict::AgentNameTaken`] when the new name is held by another agent.
+/// [`super::Conflict::Stale`] when the newest version is another than it has to be, or the agent was
+/// archived; [`super::Conflict::AgentNameTaken`] when the new name is held by another agent.
 pub async fn add_version(
     store: &Store,
     tenant: &TenantId,
-    seen: &Agent,
+    (seen, behind): (&Agent, Behind),
     spec: &AgentSpec,
     now: DateTime<Utc>,
 ) -> Result<Agent, StoreError> {
-    // The compare-and-set on the version makes concurrent changes lose one by one, never both win.
+    let expected = (behind == Behind::Seen).then_some(seen.version);
+    // The row lock makes concurrent changes follow each other; the compare-and-set makes those that
+    // name what they saw lose to the first.
     let added = sqlx::query!(
         r#"WITH moved AS (
                UPDATE agent
                   SET version = version + 1, name = $4, updated_at = $6
                 WHERE tenant_id = $1
                   AND agent_id = $2
-                  AND version = $3
+                  AND ($3::integer IS NULL OR version = $3)
                   AND archived_at IS NULL
             RETURNING tenant_id, agent_id, version
            )
@@ -231,7 +243,7 @@ pub async fn add_version(
            RETURNING version"#,
         tenant.as_str(),
         seen.id.uuid(),
-        seen.version,
+        expected,
         spec.name,
         to_json(spec)?,
         now

@@ -23,4 +23,4 @@ mod pool;
 mod rows;
 
 pub use error::{Conflict, StoreError};
-pub use pool::{PoolSettings, Store};
+pub use pool::{PoolSettings, Store, probe};

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, PgPool};
 
 use super::StoreError;
 
@@ -102,6 +102,21 @@ impl Store {
         &self.critical
     }
 }
+
+/// Connects once and hangs up, to learn whether and why not a database can be reached.
+///
+/// # Errors
+/// When it cannot be reached, or does not let us in.
+pub async fn probe(url: &str) -> Result<(), StoreError> {
+    let options = PgConnectOptions::from_str(url).map_err(StoreError::Database)?;
+    let connecting = options.connect();
+    let connected = tokio::time::timeout(PROBE, connecting).await;
+    let connection = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+    connection.map_err(StoreError::Unavailable)?.close().await.map_err(StoreError::of_read)
+}
+
+/// How long a database may take to let us in.
+const PROBE: Duration = Duration::from_secs(10);
 
 fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &str) -> PgPool {
     let options = options.clone().application_name(name).options([

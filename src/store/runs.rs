@@ -10,6 +10,7 @@ use super::{Store, StoreError, idempotency, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
+use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::model::Usage;
 use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::run::{Run, RunFacts, RunStatus};
@@ -109,6 +110,8 @@ pub enum Accepted {
     Replayed(Run),
     /// There is no such thread.
     NoSuchThread,
+    /// The tenant has as many runs waiting as it may.
+    QueueFull,
 }
 
 /// Accepts a run (C0): idempotency key, run, task step and first event in one transaction.
@@ -142,9 +145,29 @@ pub async fn accept(
         }
         thread.head_seq + 1
     };
+    if is_queue_full(&mut tx, tenant).await? {
+        return Ok(Accepted::QueueFull);
+    }
     insert(&mut tx, tenant, new, task_seq).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Accepted::Created)
+}
+
+async fn is_queue_full(tx: &mut PgConnection, tenant: &TenantId) -> Result<bool, StoreError> {
+    let limit = i64::from(QUEUED_PER_TENANT);
+    let n_queued = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "n!"
+             FROM (SELECT FROM run
+                    WHERE tenant_id = $1
+                      AND status = 'queued'
+                    LIMIT $2) AS waiting"#,
+        tenant.as_str(),
+        limit
+    )
+    .fetch_one(tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    Ok(n_queued >= limit)
 }
 
 async fn start_memory_at(

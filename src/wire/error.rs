@@ -95,9 +95,10 @@ impl RetryHints {
 /// Reads a span such as `1.5` in the given number of milliseconds.
 pub(crate) fn millis(text: &str, unit: f64) -> Option<u64> {
     let value: f64 = text.trim().parse().ok()?;
-    let wait = (value * unit).ceil();
-    // A span beyond a year is nonsense, and the bound makes the conversion below exact.
-    if (0.0..=3.2e10).contains(&wait) { format!("{wait:.0}").parse().ok() } else { None }
+    // A span beyond a year is nonsense, but it still says not to come back soon; the bound makes the
+    // conversion below exact.
+    let wait = (value * unit).ceil().min(3.2e10);
+    if wait >= 0.0 { format!("{wait:.0}").parse().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::http::auth::{AgentsWrite, Scoped};
 use crate::http::extract::{Body, IfMatch, PathId};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
-use crate::store::agents;
+use crate::store::agents::{self, Behind};
 
 /// Add a version to an agent
 ///
@@ -37,8 +37,10 @@ pub(super) async fn put(
     }
     if_match.check(&view::etag(&seen))?;
     check(&app.engine, &new)?;
-    let added = agents::add_version(&app.store, &caller.tenant, &seen, &new, app.clock.now());
-    let agent = added.await.map_err(|error| if_match.explain(error))?;
+    let behind = if if_match == IfMatch::Absent { Behind::Newest } else { Behind::Seen };
+    let (place, now) = ((&seen, behind), app.clock.now());
+    let added = agents::add_version(&app.store, &caller.tenant, place, &new, now).await;
+    let agent = added.map_err(|error| if_match.explain(error))?;
     let tag = view::etag(&agent);
     Ok(Reply::ok(agent.into()).etag(tag))
 }

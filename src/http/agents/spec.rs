@@ -48,8 +48,20 @@ fn settings(settings: &ModelSettings, at: &str, checks: &mut Checks) {
     for (index, stop) in settings.stop.iter().enumerate() {
         checks.length(&format!("{at}/stop/{index}"), stop, 1..=limits::STOP_CHARS);
     }
+    extra_body(settings, at, checks);
     if let Some(effort) = &settings.reasoning_effort {
         checks.length(&format!("{at}/reasoning_effort"), effort, 1..=limits::WORD_CHARS);
+    }
+}
+
+/// Members of a request that make the prompt or that its reader relies on.
+const OWNED: &[&str] = &["model", "messages", "stream", "stream_options", "tools", "n"];
+
+fn extra_body(settings: &ModelSettings, at: &str, checks: &mut Checks) {
+    for name in settings.extra_body.iter().flat_map(|body| body.keys()) {
+        let message = "this member of the request is agentling's own";
+        let pointer = format!("{at}/extra_body/{name}");
+        checks.require(!OWNED.contains(&name.as_str()), &pointer, "reserved", message);
     }
 }
 

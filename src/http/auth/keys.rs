@@ -46,7 +46,7 @@ pub struct KeySource {
 #[derive(Debug, Default)]
 struct Memory {
     keys: BTreeMap<KeyId, (Duration, StoredKey)>,
-    any: Option<(Duration, bool)>,
+    any: bool,
 }
 
 impl KeySource {
@@ -80,14 +80,14 @@ impl KeySource {
     }
 
     /// Whether there is any key.
-    pub async fn any(&self, now: Duration) -> Result<bool, AgentlingError> {
-        if let Some((at, any)) = self.memory().any
-            && is_fresh(at, now)
-        {
-            return Ok(any);
+    pub async fn any(&self) -> Result<bool, AgentlingError> {
+        // Once there was a key there always was one. That there is none is looked up every time, so that
+        // the first key closes a server at once.
+        if self.memory().any {
+            return Ok(true);
         }
         let any = self.lookup.any().await?;
-        self.memory().any = Some((now, any));
+        self.memory().any = any;
         Ok(any)
     }
 

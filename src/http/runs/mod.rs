@@ -9,11 +9,14 @@ mod interrupt;
 mod list;
 mod new_run;
 mod resume;
+mod slots;
 mod steps;
 mod stream;
 mod stream_new;
 mod stream_reply;
 pub(super) mod view;
+
+pub use slots::StreamSlots;
 
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;

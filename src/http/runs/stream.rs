@@ -21,7 +21,8 @@ use crate::store::{events, runs};
         ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was seen")),
     responses((status = 200, description = "The events", content_type = "text/event-stream",
         body = String)),
-    extensions(("x-problems" = json!(["invalid-last-event-id", "stream-cursor-ahead"]))))]
+    extensions(("x-problems" = json!(["invalid-last-event-id", "stream-cursor-ahead",
+        "too-many-streams"]))))]
 pub(super) async fn stream(
     State(app): State<AppState>,
     caller: Scoped<RunsRead>,
@@ -29,6 +30,7 @@ pub(super) async fn stream(
     LastEventId(after): LastEventId,
 ) -> Result<Response, Problem> {
     let tenant = caller.tenant.clone();
+    let slot = app.streams.take(&tenant)?;
     // The watch begins before the run is read, so that nothing falls between.
     let watch = app.engine.watch(&tenant, id).after(after.unwrap_or(0));
     let run = runs::get(&app.store, &tenant, id).await?.ok_or_else(Problem::not_found)?;
@@ -38,5 +40,5 @@ pub(super) async fn stream(
         return Err(AgentlingError::StreamCursorAhead { last }.into());
     }
     let watch = if is_end && after == Some(last) { watch.over() } else { watch };
-    Ok(stream_reply::reply(app, tenant, run, watch))
+    Ok(stream_reply::reply(app, run, watch, slot))
 }

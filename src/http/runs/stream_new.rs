@@ -11,6 +11,7 @@ use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
 use crate::http::extract::{HashedBody, IdempotencyKey};
 use crate::http::problem::Problem;
+use crate::http::reply::replayed;
 
 /// Start a run and stream its events
 ///
@@ -24,7 +25,7 @@ use crate::http::problem::Problem;
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "tool-name-conflict", "invalid-tool-schema",
         "schema-too-complex", "remote-ref-forbidden", "egress-denied", "invalid-header-name",
-        "draining"]))))]
+        "draining", "too-many-streams", "tenant-queue-full"]))))]
 pub(super) async fn stream_new(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,
@@ -32,6 +33,7 @@ pub(super) async fn stream_new(
     HashedBody(new, request_hash): HashedBody<NewRun>,
 ) -> Result<Response, Problem> {
     let tenant = caller.tenant.clone();
+    let slot = app.streams.take(&tenant)?;
     let key = idempotency_key("POST /v1/runs/stream", key, request_hash);
     let mut start = new.start(key)?;
     // The id is made here, so that the watch begins before the run does and misses no delta.
@@ -41,5 +43,6 @@ pub(super) async fn stream_new(
     if started.run.id != id {
         watch = app.engine.watch(&tenant, started.run.id);
     }
-    Ok(stream_reply::reply(app, tenant, started.run, watch))
+    let is_replay = started.is_replay;
+    Ok(replayed(stream_reply::reply(app, started.run, watch, slot), is_replay))
 }

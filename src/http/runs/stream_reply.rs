@@ -15,6 +15,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::events::views;
+use super::slots::StreamSlot;
 use super::view::EventView;
 use crate::domain::event::Delta;
 use crate::domain::id::TenantId;
@@ -56,11 +57,13 @@ struct Source {
     watch: RunWatch,
     queue: VecDeque<Event>,
     has_begun: bool,
+    _slot: StreamSlot,
 }
 
 /// The reply: everything behind what the watch was told to start from.
-pub(super) fn reply(app: AppState, tenant: TenantId, run: Run, watch: RunWatch) -> Response {
-    let source = Source { app, tenant, run, watch, queue: VecDeque::new(), has_begun: false };
+pub(super) fn reply(app: AppState, run: Run, watch: RunWatch, slot: StreamSlot) -> Response {
+    let (tenant, queue) = (slot.tenant().clone(), VecDeque::new());
+    let source = Source { app, tenant, run, watch, queue, has_begun: false, _slot: slot };
     Sse::new(events(source)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 

@@ -379,6 +379,8 @@ async fn a_list_is_read_page_by_page_newest_first() {
     let key = mint_key(&app, "other", &["agents:read"]).await;
     let foreign = format!("/v1/agents?cursor={cursor}");
     send_as(&app, &key, ("GET", &foreign), "").await.expect_problem(400, "invalid-cursor");
+    let ours = mint_key(&app, "default", &["agents:read"]).await;
+    let app = app.with_key(&ours);
     for version in ["0", "-1", "x", "99999999999"] {
         let answer = app.get(&format!("/v1/agents/a?version={version}")).await;
         answer.expect_problem(400, "invalid-parameter");
@@ -405,7 +407,9 @@ async fn an_agent_of_another_tenant_is_as_absent_as_one_that_never_was() {
         }
     }
     assert!(details.iter().all(|detail| detail == &details[0]), "{details:?}");
-    assert_eq!(app.get(&format!("/v1/agents/{id}")).await.expect(200), agent);
+    let ours = mint_key(&app, "default", &["agents:read"]).await;
+    let kept = app.with_key(&ours).get(&format!("/v1/agents/{id}")).await;
+    assert_eq!(kept.expect(200), agent);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod agents;
 mod auth;
 mod bad_input;
+mod bounds;
 mod journey;
 mod layers;
 mod lists;

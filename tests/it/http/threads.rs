@@ -136,7 +136,9 @@ async fn a_thread_of_another_tenant_is_as_absent_as_one_that_never_was() {
             );
         }
     }
-    assert_eq!(app.get(&format!("/v1/threads/{mine}")).await.expect(200), thread);
+    let ours = mint_key(&app, "default", &["memory:read"]).await;
+    let kept = app.with_key(&ours).get(&format!("/v1/threads/{mine}")).await;
+    assert_eq!(kept.expect(200), thread);
 }
 
 #[tokio::test]

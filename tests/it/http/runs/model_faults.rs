@@ -56,7 +56,8 @@ fn faults() -> Vec<Fault> {
     let locked = fault("locked", refusal(401), "auth");
     vec![
         Fault { reply: None, ..down },
-        Fault { status: 504, slug: "model-timeout", ..slow },
+        // The bound is the turn's, so there is no time for another attempt.
+        Fault { status: 504, slug: "model-timeout", restarts: 0, ..slow },
         fault("a page", page(), "protocol"),
         fault("cut", cut(), "transport"),
         Fault { provider_status: Some(503), ..busy },
