@@ -135,7 +135,7 @@ pub enum AgentlingError {
     #[error("the JSON Schema refers to another document; only `#/…` references are allowed")]
     RemoteRefForbidden(Finding),
     /// A URL leads to where the server must not go.
-    #[error("the server may not call this URL")]
+    #[error("the server may not call this URL; its operator can open a host and port")]
     EgressDenied(Finding),
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]

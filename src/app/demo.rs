@@ -10,16 +10,17 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::serve::{Signals, stop_or_give_up};
-use super::transcript;
+use super::transcript::Transcript;
 use super::{Running, StartError, Surroundings};
 use crate::config::{Config, HostPort};
 use crate::domain::agent::AgentSpec;
+use crate::domain::event::DeltaKind;
 use crate::domain::id::{AgentId, RunId, TenantId};
 use crate::domain::model::{ModelSettings, ModelSpec, Provider, ScriptCall, ScriptTurn};
 use crate::domain::page::PageRequest;
 use crate::domain::step::{InputPart, InputText};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
-use crate::engine::{StartRun, ThreadChoice, WhichAgent};
+use crate::engine::{Seen, StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
 use crate::http::{self, serve::serve};
 use crate::store::agents::{self, AgentRef, Behind};
@@ -107,8 +108,9 @@ async fn last_run(running: &Running, agent: AgentId) -> Result<Option<RunId>, Ag
 /// Runs the agent and prints what happens as it happens.
 async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, AgentlingError> {
     let tenant = TenantId::default();
+    let id = RunId::from(Surroundings::default().ids.sortable());
     let start = StartRun {
-        id: None,
+        id: Some(id),
         agent: WhichAgent::Stored(AgentRef::Id(agent), None),
         thread: ThreadChoice::New,
         input: vec![InputPart::Text(InputText { text: TASK.to_owned() })],
@@ -117,13 +119,22 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
         metadata: std::collections::BTreeMap::default(),
         idempotency: None,
     };
+    // Watched from before it begins, so that nothing of what is said is missed.
+    let mut watch = running.engine.watch(&tenant, id);
     let run = running.engine.start(&tenant, start).await?.run;
-    let mut watch = running.engine.watch(&tenant, run.id);
+    let mut transcript = Transcript::default();
     while let Some(seen) = watch.next().await? {
-        let crate::engine::Seen::Events(events) = seen else { continue };
+        let events = match seen {
+            Seen::Events(events) => events,
+            Seen::Delta(delta) if delta.kind == DeltaKind::Text => {
+                transcript.hear(&delta.text);
+                continue;
+            }
+            Seen::Delta(_) | Seen::Snapshot(_) => continue,
+        };
         for (name, data) in http::shown_events(&running.store, &tenant, &run, &events).await? {
             // A closed standard output is no reason to stop serving.
-            drop(say(&transcript::lines(name, &data)));
+            drop(say(&transcript.lines(name, &data)));
         }
     }
     Ok(run.id)

@@ -17,8 +17,8 @@ use crate::store::keys::{self, StoredKey};
 pub(super) enum KeysCommand {
     /// Make a key; it is shown once and never again.
     Create {
-        /// What people call it.
-        #[arg(long, default_value = "unnamed")]
+        /// What people call it: 1–64 characters, none of them a control character.
+        #[arg(long, default_value = "unnamed", value_parser = name)]
         name: String,
         /// For whom it acts.
         #[arg(long, default_value = TenantId::DEFAULT, value_parser = tenant)]
@@ -45,6 +45,15 @@ pub(super) enum KeysCommand {
         #[arg(long, default_value = TenantId::DEFAULT, value_parser = tenant)]
         tenant: TenantId,
     },
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let fits = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("1–64 characters, no control characters".to_owned())
+    }
 }
 
 fn tenant(text: &str) -> Result<TenantId, String> {
@@ -83,6 +92,8 @@ pub(super) async fn run(
                 revoked_at: None,
             };
             keys::insert(store, &stored).await?;
+            // Standard output holds the key and nothing else, so that scripts can take it.
+            tracing::info!(id = %stored.id, tenant = %stored.tenant, "the key is made");
             Ok(format!("{}\n", key.reveal().expose_secret()))
         }
         KeysCommand::List { tenant } => {

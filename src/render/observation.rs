@@ -69,11 +69,13 @@ pub fn observation(outcome: &ToolOutcome, context: ObservationContext) -> String
         OutcomeKind::Cancelled | OutcomeKind::Interrupted => return INTERRUPTED.to_owned(),
         OutcomeKind::Denied => return denied(outcome, context),
         OutcomeKind::InvalidArguments => failure(outcome, context, FIX),
-        OutcomeKind::Execution
-        | OutcomeKind::Timeout
-        | OutcomeKind::UnknownTool
-        | OutcomeKind::InDoubt
-        | OutcomeKind::Truncated => failure(outcome, context, RECONSIDER),
+        OutcomeKind::Execution | OutcomeKind::Timeout | OutcomeKind::UnknownTool => {
+            failure(outcome, context, RECONSIDER)
+        }
+        // Nothing came of these that a repeat could repeat.
+        OutcomeKind::InDoubt | OutcomeKind::Truncated => {
+            return failure(outcome, context, RECONSIDER);
+        }
     };
     text + nudge(context)
 }

@@ -116,7 +116,7 @@ problems! {
     RemoteRefForbidden = 422 "remote-ref-forbidden" "Remote reference forbidden"
         "A schema refers to another document. Only `#/…` references are allowed: copy the definition into the schema.";
     EgressDenied = 422 "egress-denied" "URL not allowed"
-        "The server does not call this URL: private, loopback and special addresses, other schemes, credentials in the URL and unusual ports are refused. The operator can open exact addresses.";
+        "The server does not call this URL: private, loopback and special addresses, other schemes, credentials in the URL and unusual ports are refused. The operator can open exact addresses with `AGENTLING_EGRESS_ALLOW`.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
         "The run names an agent that does not exist, or one of another tenant. Check `agent_id`.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"

@@ -115,7 +115,9 @@ impl Assembly {
     /// Takes what bodies and chunks have in common and gives back the first choice.
     fn open<'a>(&mut self, chunk: &'a Value) -> Result<Option<&'a Value>, WireError> {
         let choices = items(chunk, "choices");
-        let choice = choices.first();
+        // Several choices may come although one is asked for; some servers number none.
+        let is_first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
+        let choice = choices.iter().find(is_first).or_else(|| choices.first());
         // An error may come with the counts of what it cost.
         self.usage = usage::of_chunk(chunk, choice).or(self.usage);
         if let Some(error) = errors::in_band(chunk).or_else(|| errors::in_band(choice?)) {
