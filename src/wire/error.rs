@@ -94,7 +94,7 @@ impl RetryHints {
 
 /// Reads a span such as `1.5` in the given number of milliseconds.
 pub(crate) fn millis(text: &str, unit: f64) -> Option<u64> {
-    let value: f64 = text.trim().parse().ok()?;
+    let value: f64 = text.trim().parse().ok().filter(|value: &f64| value.is_finite())?;
     // A span beyond a year is nonsense, but it still says not to come back soon; the bound makes the
     // conversion below exact.
     let wait = (value * unit).ceil().min(3.2e10);
@@ -127,7 +127,8 @@ mod tests {
             (None, Some("soon"), None),
             (None, Some("-3"), None),
             (None, Some("NaN"), None),
-            (None, Some("1e300"), None),
+            (None, Some("99999999"), Some(32_000_000_000)),
+            (None, Some("1e300"), Some(32_000_000_000)),
             (Some("x"), None, None),
             (None, None, None),
         ] {
