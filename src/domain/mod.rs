@@ -29,6 +29,7 @@ pub mod agent;
 pub mod caller;
 pub mod event;
 pub mod id;
+pub mod json;
 pub mod label;
 pub mod limits;
 pub mod memory;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::id::CallId;
+use super::json::spelt;
 use crate::labels;
 
 /// The tool that ends a run with an answer; it is always there.
@@ -279,6 +280,30 @@ pub struct TextOutput {
 pub struct JsonOutput {
     /// The value.
     pub json: Value,
+    /// The JSON as it was spelt, where its numbers or keys would change in `json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact: Option<String>,
+}
+
+impl JsonOutput {
+    /// Reads JSON text; it is kept beside the value if the value does not say all of it.
+    pub fn of(text: &str) -> Result<Self, serde_json::Error> {
+        let json: Value = serde_json::from_str(text)?;
+        let shown = json.to_string();
+        let exact = Some(spelt(text)).filter(|spelling| *spelling != shown);
+        Ok(Self { json, exact })
+    }
+
+    /// The compact JSON that is shown.
+    pub fn text(&self) -> String {
+        self.exact.clone().unwrap_or_else(|| self.json.to_string())
+    }
+}
+
+impl From<Value> for JsonOutput {
+    fn from(json: Value) -> Self {
+        Self { json, exact: None }
+    }
 }
 
 /// What went wrong in a tool call.
@@ -328,4 +353,36 @@ pub struct ToolCallError {
     pub type_name: &'static str,
     /// What happened.
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_output_is_shown_as_it_was_spelt() {
+        for text in [
+            "12345678901234567890123",
+            "1.10",
+            "9007199254740993.0",
+            "-0",
+            r#"{"b":[1e2],"a":{"x":1,"x":2}}"#,
+        ] {
+            let output = JsonOutput::of(&format!(" {text}\n")).unwrap();
+            assert_eq!((output.text(), output.exact.is_some()), (text.to_owned(), true));
+            let stored = serde_json::to_string(&output).unwrap();
+            assert_eq!(serde_json::from_str::<JsonOutput>(&stored).unwrap(), output);
+        }
+        assert_eq!(JsonOutput::of(r#"{"a":{"x":1,"x":2}}"#).unwrap().json["a"]["x"], 2);
+    }
+
+    #[test]
+    fn json_output_that_its_value_says_whole_is_stored_once() {
+        for text in [r#"{"b": 1, "a": [0.5, 1.0, -7, null]}"#, r#""caf\u00e9 \/""#, "1e+22"] {
+            let output = JsonOutput::of(text).unwrap();
+            assert_eq!(output.exact, None, "{text}");
+            assert_eq!(output.text(), output.json.to_string());
+        }
+        assert!(JsonOutput::of("{").is_err());
+    }
 }

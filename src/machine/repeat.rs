@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::tool::PlannedCall;
+use crate::domain::tool::{JsonOutput, PlannedCall};
 
 /// The answer of a run that is stopped for repeating itself without a word.
 pub(super) const NO_WORDS: &str =
@@ -24,10 +24,13 @@ pub(super) fn is_loop(n_repeats: u32, loop_limit: u32) -> bool {
 }
 
 /// The arguments without what does not matter: key order and white space. Text that is not JSON
-/// stands for itself.
+/// stands for itself, and so does what a value cannot hold exactly, such as a very long number.
 fn canonical(arguments: &str) -> String {
-    serde_json::from_str(arguments)
-        .map_or_else(|_| arguments.to_owned(), |value| sorted(value).to_string())
+    match JsonOutput::of(arguments) {
+        Ok(JsonOutput { exact: Some(spelling), .. }) => spelling,
+        Ok(JsonOutput { json, exact: None }) => sorted(json).to_string(),
+        Err(_) => arguments.to_owned(),
+    }
 }
 
 /// Object keys in order, at every depth. The parser bounds the depth.
@@ -58,6 +61,9 @@ mod tests {
     fn list_order_and_number_spelling_matter() {
         assert_ne!(canonical(r#"{"a":[1,2]}"#), canonical(r#"{"a":[2,1]}"#));
         assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":1.0}"#));
+        let long = |last: char| canonical(&format!("{{\"a\": 1234567890123456789012{last}}}"));
+        assert_ne!(long('3'), long('4'));
+        assert_eq!(long('3'), r#"{"a":12345678901234567890123}"#);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Answer {
     fn of(output: Option<&ToolOutput>) -> Self {
         match output {
             Some(ToolOutput::Json(output)) => {
-                Self { text: output.json.to_string(), output: Some(output.json.clone()) }
+                Self { text: output.text(), output: Some(output.json.clone()) }
             }
             Some(ToolOutput::Text(output)) => Self { text: output.text.clone(), output: None },
             None => Self { text: String::new(), output: None },

@@ -15,7 +15,7 @@ use super::retry::{RetryText, retry_text};
 use crate::domain::message::{Reply, ReplyPart, ThinkingPart, ToolCallPart};
 use crate::domain::model::Provider;
 use crate::domain::step::{ActionStep, FinalStep, InputPart, StepContent, TaskStep};
-use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolOutcome};
+use crate::domain::tool::{FINAL_ANSWER, JsonOutput, OutcomeKind, ToolOutcome};
 
 /// What the lowering of a history depends on beside its steps.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ struct Conversation<'a> {
 }
 
 /// A call's name, and its arguments in canonical form.
-type Signature = (String, Value);
+type Signature = (String, JsonOutput);
 
 /// How the last step already holds the answer that may follow it.
 enum Answered {
@@ -239,10 +239,12 @@ fn text_block(text: &str) -> Block {
     Block::Text(text.to_owned())
 }
 
-/// Arguments that are no JSON are compared by their text. `Value` equality ignores the order of keys.
+/// Arguments that are no JSON are compared by their text, and so is what a value cannot hold exactly.
+/// `Value` equality ignores the order of keys.
 fn signature(call: &ToolCallPart) -> Signature {
-    let arguments = serde_json::from_str(&call.arguments);
-    (call.name.clone(), arguments.unwrap_or_else(|_| Value::String(call.arguments.clone())))
+    let arguments = JsonOutput::of(&call.arguments);
+    let by_text = |_| JsonOutput::from(Value::String(call.arguments.clone()));
+    (call.name.clone(), arguments.unwrap_or_else(by_text))
 }
 
 fn answered<'o>(reply: &Reply, mut outcomes: impl Iterator<Item = &'o ToolOutcome>) -> Answered {

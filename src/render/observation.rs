@@ -87,7 +87,7 @@ const fn nudge(context: ObservationContext) -> &'static str {
 fn success(outcome: &ToolOutcome, context: ObservationContext) -> String {
     let text = match &outcome.output {
         Some(ToolOutput::Text(output)) => output.text.clone(),
-        Some(ToolOutput::Json(output)) => output.json.to_string(),
+        Some(ToolOutput::Json(output)) => output.text(),
         None => String::new(),
     };
     match context.max_chars {
@@ -161,6 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::tool::JsonOutput;
     use crate::render::tests::support::{failed, json_output, success};
 
     fn plainly(outcome: &ToolOutcome) -> String {
@@ -172,6 +173,10 @@ mod tests {
         assert_eq!(plainly(&success("c", " as <is>\n")), " as <is>\n");
         let output = json_output("c", json!({"b": 1, "a": [null, "x"]}));
         assert_eq!(plainly(&output), r#"{"b":1,"a":[null,"x"]}"#);
+        let mut output = output;
+        let spelt = JsonOutput::of(r#"{"b": 1.10, "a": 1e2}"#).unwrap();
+        output.output = Some(ToolOutput::Json(spelt));
+        assert_eq!(plainly(&output), r#"{"b":1.10,"a":1e2}"#);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tools of the server itself.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::response::Output;
 use crate::domain::tool::{FINAL_ANSWER, ToolDefinition};
@@ -25,10 +25,10 @@ pub(super) fn final_answer(output_schema: Option<&Value>) -> ToolDefinition {
     }
 }
 
-/// The answer in arguments that fit the tool's parameters.
-pub(super) fn answer(arguments: Map<String, Value>, has_schema: bool) -> Output {
+/// The answer in arguments that fit the tool's parameters; `spelling` is their text.
+pub(super) fn answer(arguments: &Value, spelling: &str, has_schema: bool) -> Output {
     match arguments.get("answer") {
         Some(Value::String(text)) if !has_schema => Output::text(text),
-        _ => Output::json(Value::Object(arguments)),
+        _ => Output::json(spelling).unwrap_or_else(|| Output::text(spelling)),
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response};
-use serde_json::{Map, Value};
 use url::Url;
 
 use super::CallRequest;
+use super::arguments::{Argument, Arguments, object};
 use super::egress::{Clients, EgressDenied, MAX_HEADER_BYTES};
 use super::response::{Output, read};
 use super::shape::escape;
@@ -85,7 +85,7 @@ impl HttpCall {
         &self,
         clients: &Clients,
         call: &CallRequest,
-        arguments: &Map<String, Value>,
+        arguments: &Arguments,
     ) -> Result<Output, ToolCallError> {
         let exchange = self.exchange(clients, call, arguments);
         tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
@@ -99,7 +99,7 @@ impl HttpCall {
         &self,
         clients: &Clients,
         call: &CallRequest,
-        arguments: &Map<String, Value>,
+        arguments: &Arguments,
     ) -> Result<Output, ToolCallError> {
         let request = self.request(call, arguments)?;
         let client = clients.admit(request.url()).map_err(denied)?;
@@ -110,27 +110,25 @@ impl HttpCall {
     /// The URL with its arguments, unless one of them cannot take its place.
     pub(super) fn url(
         &self,
-        arguments: &Map<String, Value>,
-        extra: &[(&String, &Value)],
+        arguments: &Arguments,
+        extra: &[Argument<'_>],
     ) -> Result<Url, ToolCallError> {
         self.template.fill(arguments, extra).map_err(|misfits| misfit(&misfits))
     }
 
-    fn request(
-        &self,
-        call: &CallRequest,
-        arguments: &Map<String, Value>,
-    ) -> Result<Request, ToolCallError> {
+    fn request(&self, call: &CallRequest, arguments: &Arguments) -> Result<Request, ToolCallError> {
         let in_url: Vec<&str> = self.template.arguments().collect();
-        let rest = || arguments.iter().filter(|(name, _)| !in_url.contains(&name.as_str()));
+        let named = arguments.iter().map(|(name, value)| (name, value.as_ref()));
+        let rest = || named.clone().filter(|(name, _)| !in_url.contains(&name.as_str()));
         let extra: Vec<_> = if self.arguments_in_body { Vec::new() } else { rest().collect() };
         let url = self.url(arguments, &extra)?;
         let mut request = Request::new(self.method.clone(), url);
         request.headers_mut().clone_from(&self.headers);
         if self.arguments_in_body {
-            let body: Map<_, _> =
-                rest().map(|(name, value)| (name.clone(), value.clone())).collect();
-            *request.body_mut() = Some(Value::Object(body).to_string().into());
+            let body = object(rest()).map_err(|_| {
+                failure(OutcomeKind::Execution, "InvalidTool", "the arguments are not sendable")
+            })?;
+            *request.body_mut() = Some(body.into());
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().entry(CONTENT_TYPE).or_insert(json);
         }

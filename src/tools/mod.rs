@@ -5,6 +5,7 @@
 //! fail a run. Dropping the future cancels the call.
 
 mod address;
+mod arguments;
 mod builtin;
 mod egress;
 mod http;

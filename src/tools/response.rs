@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use indexmap::IndexMap;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::domain::tool::{JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolOutput};
 
@@ -23,9 +25,9 @@ impl Output {
         Self { output: ToolOutput::Text(TextOutput { text }), sanitised }
     }
 
-    pub(super) fn json(value: Value) -> Self {
-        let (json, sanitised) = storable_json(value);
-        Self { output: ToolOutput::Json(JsonOutput { json }), sanitised }
+    /// An output of JSON text; `None` when it is none.
+    pub(super) fn json(text: &str) -> Option<Self> {
+        parse(text).map(|(output, sanitised)| Self { output: ToolOutput::Json(output), sanitised })
     }
 }
 
@@ -49,24 +51,47 @@ pub(super) fn read(
 
 fn whole(text: &str) -> Output {
     match parse(text) {
-        Some((value, mended)) if is_shallow(&value, MAX_OUTPUT_DEPTH) => {
-            let output = Output::json(value);
-            Output { sanitised: output.sanitised || mended, ..output }
+        Some((output, sanitised)) if is_shallow(&output.json, MAX_OUTPUT_DEPTH) => {
+            Output { output: ToolOutput::Json(output), sanitised }
         }
         _ => Output::text(text),
     }
 }
 
 fn at_path(text: &str, path: &str) -> Result<Output, ToolCallError> {
-    let (value, mended) = parse(text).ok_or_else(|| invalid("the tool did not answer JSON"))?;
-    let Some(found) = value.pointer(path).cloned() else {
+    let (text, sanitised) = readable(text);
+    // The whole is judged first: what cannot be read outside of the part spoils the part as well.
+    JsonOutput::of(&text).map_err(|_| invalid("the tool did not answer JSON"))?;
+    let part = pointed(&text, path).and_then(|part| JsonOutput::of(part).ok());
+    let Some(output) = part else {
         return Err(invalid(&format!("the tool's answer has nothing at {path:?}")));
     };
-    if !is_shallow(&found, MAX_OUTPUT_DEPTH) {
+    if !is_shallow(&output.json, MAX_OUTPUT_DEPTH) {
         return Err(invalid("the tool's answer is nested too deeply"));
     }
-    let output = Output::json(found);
-    Ok(Output { sanitised: output.sanitised || mended, ..output })
+    Ok(Output { output: ToolOutput::Json(output), sanitised })
+}
+
+/// The part of JSON text that a pointer leads to, as it is spelt.
+fn pointed<'a>(text: &'a str, pointer: &str) -> Option<&'a str> {
+    if pointer.is_empty() {
+        return Some(text);
+    }
+    let mut tokens = pointer.strip_prefix('/')?.split('/');
+    tokens.try_fold(text.trim_start(), |at, token| {
+        member(at, &token.replace("~1", "/").replace("~0", "~"))
+    })
+}
+
+fn member<'a>(text: &'a str, token: &str) -> Option<&'a str> {
+    if text.starts_with('[') {
+        let is_index = token == "0" || !token.starts_with(['0', '+']);
+        let index: usize = token.parse().ok().filter(|_| is_index)?;
+        let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        return items.get(index).map(|item| item.get());
+    }
+    let members: IndexMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    members.get(token).map(|member| member.get())
 }
 
 fn invalid(message: &str) -> ToolCallError {
@@ -77,18 +102,21 @@ fn invalid(message: &str) -> ToolCallError {
     }
 }
 
-/// Parses JSON, with U+FFFD for lone surrogate escapes where there are any.
-fn parse(text: &str) -> Option<(Value, bool)> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if let Ok(value) = serde_json::from_str(text) {
-        return Some((value, false));
-    }
-    let mended = mend_surrogates(text)?;
-    serde_json::from_str(&mended).ok().map(|value| (value, true))
+/// Parses JSON, with U+FFFD for escapes that cannot be stored; and whether there were any.
+pub(super) fn parse(text: &str) -> Option<(JsonOutput, bool)> {
+    let (text, sanitised) = readable(text);
+    JsonOutput::of(&text).ok().map(|output| (output, sanitised))
 }
 
-/// Replaces each `\uD800`–`\uDFFF` escape without its partner; `None` when there is none.
-fn mend_surrogates(text: &str) -> Option<String> {
+/// JSON text without a byte order mark and without escapes that cannot be stored.
+fn readable(text: &str) -> (Cow<'_, str>, bool) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    mend(text).map_or((Cow::Borrowed(text), false), |mended| (Cow::Owned(mended), true))
+}
+
+/// Replaces each escape that cannot be stored, which are `\u0000` and each `\uD800`–`\uDFFF` without
+/// its partner; `None` when there is none.
+fn mend(text: &str) -> Option<String> {
     let mut mended = String::with_capacity(text.len());
     let mut rest = text;
     let mut changed = false;
@@ -101,8 +129,8 @@ fn mend_surrogates(text: &str) -> Option<String> {
                 .and_then(|next| next.strip_prefix('\\'))
                 .and_then(code_unit)
                 .is_some_and(|u| (0xdc00..0xe000).contains(&u));
-        let lone = !paired && unit.is_some_and(|u| (0xd800..0xe000).contains(&u));
-        changed |= lone;
+        let broken = !paired && unit.is_some_and(|u| u == 0 || (0xd800..0xe000).contains(&u));
+        changed |= broken;
         // An escape is at least one character long, which may itself be a backslash.
         let taken = match (paired, unit) {
             (true, _) => 11,
@@ -111,7 +139,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
         };
         let (escape, after) = tail.split_at_checked(taken)?;
         mended.push('\\');
-        mended.push_str(if lone { "ufffd" } else { escape });
+        mended.push_str(if broken { "ufffd" } else { escape });
         rest = after;
     }
     mended.push_str(rest);
@@ -127,35 +155,6 @@ fn code_unit(escape: &str) -> Option<u16> {
 /// Replaces U+0000, which cannot be stored, by U+FFFD.
 pub(super) fn storable(text: &str) -> (String, bool) {
     (text.replace('\0', "\u{fffd}"), text.contains('\0'))
-}
-
-pub(super) fn storable_json(value: Value) -> (Value, bool) {
-    match value {
-        Value::String(text) => {
-            let (text, changed) = storable(&text);
-            (Value::String(text), changed)
-        }
-        Value::Array(items) => {
-            let (items, changed): (Vec<_>, Vec<_>) = items.into_iter().map(storable_json).unzip();
-            (Value::Array(items), changed.contains(&true))
-        }
-        Value::Object(members) => storable_members(members),
-        plain => (plain, false),
-    }
-}
-
-fn storable_members(members: Map<String, Value>) -> (Value, bool) {
-    let mut changed = false;
-    let members = members
-        .into_iter()
-        .map(|(key, value)| {
-            let ((key, key_changed), (value, value_changed)) =
-                (storable(&key), storable_json(value));
-            changed |= key_changed || value_changed;
-            (key, value)
-        })
-        .collect();
-    (Value::Object(members), changed)
 }
 
 /// Whether a value has at most so many levels; a scalar has none.

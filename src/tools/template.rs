@@ -1,7 +1,8 @@
 //! URL templates: arguments fill path segments and query values, and cannot become anything else.
 
-use serde_json::{Map, Value};
 use url::Url;
+
+use super::arguments::{Argument, Arguments, is_null, plain_text, query_values};
 
 /// Why a text is not a URL template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -93,8 +94,8 @@ impl UrlTemplate {
     /// A query pair whose argument is absent or null is left out.
     pub(super) fn fill(
         &self,
-        arguments: &Map<String, Value>,
-        extra: &[(&String, &Value)],
+        arguments: &Arguments,
+        extra: &[Argument<'_>],
     ) -> Result<Url, Vec<Misfit>> {
         let (segments, misfits) = self.fill_path(arguments);
         if !misfits.is_empty() {
@@ -118,7 +119,7 @@ impl UrlTemplate {
         Ok(url)
     }
 
-    fn fill_path(&self, arguments: &Map<String, Value>) -> (Vec<String>, Vec<Misfit>) {
+    fn fill_path(&self, arguments: &Arguments) -> (Vec<String>, Vec<Misfit>) {
         let mut misfits = Vec::new();
         let segments = self
             .segments
@@ -163,14 +164,14 @@ fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
 
 /// Fills one segment. A filled segment that is empty or consists of dots only would name another
 /// resource, and URL parsers resolve the encoded dots as well, so such an argument is refused.
-fn fill_segment(pieces: &[Piece], arguments: &Map<String, Value>) -> (String, Option<Misfit>) {
+fn fill_segment(pieces: &[Piece], arguments: &Arguments) -> (String, Option<Misfit>) {
     let mut text = String::new();
     let mut last = None;
     for piece in pieces {
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
             Piece::Argument(name) => {
-                let Some(value) = arguments.get(name).filter(|value| !value.is_null()) else {
+                let Some(value) = arguments.get(name).filter(|value| !is_null(value)) else {
                     return (text, Some(misfit(name, "is needed for the tool's URL")));
                 };
                 text.push_str(&percent_encode(&plain_text(value)));
@@ -189,31 +190,18 @@ fn misfit(argument: &str, text: &'static str) -> Misfit {
     Misfit { argument: argument.to_owned(), text }
 }
 
-fn fill_pair(name: &str, value: &[Piece], arguments: &Map<String, Value>) -> Option<String> {
+fn fill_pair(name: &str, value: &[Piece], arguments: &Arguments) -> Option<String> {
     let mut text = name.to_owned();
     for piece in value {
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
             Piece::Argument(name) => {
-                let value = arguments.get(name).filter(|value| !value.is_null())?;
+                let value = arguments.get(name).filter(|value| !is_null(value))?;
                 text.push_str(&percent_encode(&plain_text(value)));
             }
         }
     }
     Some(text)
-}
-
-/// The texts that an argument becomes in a query: one an item of an array, none for null.
-fn query_values(value: &Value) -> Vec<String> {
-    match value {
-        Value::Null => Vec::new(),
-        Value::Array(items) => items.iter().map(plain_text).collect(),
-        other => vec![plain_text(other)],
-    }
-}
-
-fn plain_text(value: &Value) -> String {
-    if let Value::String(text) = value { text.clone() } else { value.to_string() }
 }
 
 /// Encodes everything but letters, digits, `-`, `_`, `~` and `.`.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::arguments::{Arguments, is_ambiguous};
 use super::builtin;
 use super::http::HttpCall;
 use super::outcome;
-use super::response::Output;
+use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
 use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
@@ -43,7 +44,7 @@ struct Entry {
 /// What a call means.
 pub(super) enum Reading<'a> {
     /// It goes out.
-    Send { call: &'a HttpCall, arguments: Map<String, Value>, parallel_safe: bool },
+    Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool },
     /// It is the answer.
     Answer(Output),
     /// It is refused.
@@ -90,7 +91,7 @@ impl ToolSet {
         };
         let problems = problems(&self.answer, &value);
         Some(if problems.is_empty() {
-            Verdict::Fits(super::response::storable_json(value).0)
+            Verdict::Fits(parse(text).map_or(value, |(output, _)| output.json))
         } else {
             Verdict::Fails(problems.into_iter().map(|problem| problem.detail).collect())
         })
@@ -123,20 +124,32 @@ impl ToolSet {
         if name.is_empty() {
             return unparsable("the call names no tool");
         }
-        let arguments = match serde_json::from_str(arguments) {
-            Ok(Value::Object(arguments)) => arguments,
-            Ok(_) => return unparsable("the arguments are not a JSON object"),
+        let value: Value = match serde_json::from_str(arguments) {
+            Ok(value) => value,
             Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
-        if name == FINAL_ANSWER {
-            return self.read_answer(arguments);
+        if !value.is_object() {
+            return unparsable("the arguments are not a JSON object");
         }
+        if is_ambiguous(arguments, &value) {
+            return invalid("the arguments name one member of an object twice".to_owned());
+        }
+        if name == FINAL_ANSWER {
+            return self.read_answer(&value, arguments);
+        }
+        self.read_http(name, &value, arguments)
+    }
+
+    fn read_http(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
         let Some(entry) = self.http.get(name) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
-        let arguments = match fitting(&entry.parameters, arguments) {
+        if let Err(refusal) = fitting(&entry.parameters, value) {
+            return refusal;
+        }
+        let arguments: Arguments = match serde_json::from_str(spelling) {
             Ok(arguments) => arguments,
-            Err(refusal) => return refusal,
+            Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
         match &entry.call {
             Ok(call) => match call.url(&arguments, &[]) {
@@ -147,9 +160,9 @@ impl ToolSet {
         }
     }
 
-    fn read_answer(&self, arguments: Map<String, Value>) -> Reading<'_> {
-        match fitting(&self.answer, arguments) {
-            Ok(arguments) => Reading::Answer(builtin::answer(arguments, self.has_output_schema)),
+    fn read_answer(&self, value: &Value, spelling: &str) -> Reading<'_> {
+        match fitting(&self.answer, value) {
+            Ok(()) => Reading::Answer(builtin::answer(value, spelling, self.has_output_schema)),
             Err(refusal) => refusal,
         }
     }
@@ -186,21 +199,18 @@ fn entry(tool: &HttpTool, spec: &AgentSpec, schemas: &SchemaCache) -> Entry {
     }
 }
 
-/// The arguments if they fit, or the refusal that names every problem.
-fn fitting<'a>(
-    parameters: &Checked,
-    arguments: Map<String, Value>,
-) -> Result<Map<String, Value>, Reading<'a>> {
-    let arguments = Value::Object(arguments);
-    let problems = problems(parameters, &arguments);
-    match arguments {
-        Value::Object(arguments) if problems.is_empty() => Ok(arguments),
-        _ => {
-            let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            let kind = OutcomeKind::InvalidArguments;
-            Err(refused(kind, "InvalidArguments", told.join("; ")))
-        }
+/// The refusal of arguments that do not fit, which names every problem.
+fn fitting<'a>(parameters: &Checked, arguments: &Value) -> Result<(), Reading<'a>> {
+    let problems = problems(parameters, arguments);
+    if problems.is_empty() {
+        return Ok(());
     }
+    let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    Err(invalid(told.join("; ")))
+}
+
+fn invalid<'a>(message: String) -> Reading<'a> {
+    refused(OutcomeKind::InvalidArguments, "InvalidArguments", message)
 }
 
 /// What is wrong with a value; a schema that cannot be compiled accepts nothing.

@@ -191,7 +191,7 @@ fn error_kind(kind: OutcomeKind) -> Option<&'static str> {
 fn result_text(outcome: &ToolOutcome) -> String {
     match (&outcome.output, &outcome.error) {
         (Some(ToolOutput::Text(text)), _) => text.text.clone(),
-        (Some(ToolOutput::Json(json)), _) => json.json.to_string(),
+        (Some(ToolOutput::Json(json)), _) => json.text(),
         (None, Some(error)) if error.redacted => {
             format!("{} while running '{}' (details suppressed).", error.r#type, outcome.name)
         }

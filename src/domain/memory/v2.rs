@@ -224,13 +224,26 @@ fn output(node: &Node<'_>) -> Read<ToolOutput> {
         "text" => {
             fields.required("text", Node::text).map(|text| ToolOutput::Text(TextOutput { text }))
         }
-        "json" => {
-            fields.required("json", Node::value).map(|json| ToolOutput::Json(JsonOutput { json }))
-        }
+        "json" => json_output(&mut fields).map(ToolOutput::Json),
         _ => return Err(unknown_kind(&kind.0, "text, json")),
     };
     fields.finish()?;
     output
+}
+
+/// JSON output. A document that does not spell it beside its value spells it in its value.
+fn json_output(fields: &mut Fields<'_>) -> Read<JsonOutput> {
+    let json = fields.required("json", |node| Ok((node.exact(), node.value()?)));
+    let exact = fields.optional("exact", |node| Ok((node.clone(), node.text()?)));
+    let ((spelling, json), exact) = (json?, exact?);
+    let Some((node, exact)) = exact else {
+        let exact = JsonOutput::of(&spelling).ok().and_then(|output| output.exact);
+        return Ok(JsonOutput { json, exact });
+    };
+    if JsonOutput::of(&exact).is_ok_and(|output| output.json == json) {
+        return Ok(JsonOutput { json, exact: Some(exact) });
+    }
+    Err(node.flaw("invalid_value", "`exact` does not spell the value of `json`"))
 }
 
 fn failure(node: &Node<'_>) -> Read<ToolFailure> {

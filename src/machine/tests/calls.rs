@@ -159,6 +159,18 @@ fn a_structured_final_answer_is_compact_json_and_a_value() {
 }
 
 #[test]
+fn a_structured_final_answer_is_told_as_it_was_spelt() {
+    let mut play = Play::thinking(LIMITS);
+    let output = JsonOutput::of(r#"{"id": 12345678901234567890123}"#).unwrap();
+    let records = play.ask(vec![final_answer("a", ToolOutput::Json(output))]);
+    let told = records.last().and_then(|record| match record {
+        Record::Ended(Ending::Completed { answer, .. }) => Some(answer.as_str()),
+        _ => None,
+    });
+    assert_eq!(told, Some(r#"{"id":12345678901234567890123}"#));
+}
+
+#[test]
 fn a_refused_final_answer_does_not_end_the_run() {
     let mut play = Play::thinking(LIMITS);
     let refused = ToolOutcome::not_run(id("a"), FINAL_ANSWER, OutcomeKind::InvalidArguments, None);

@@ -223,7 +223,7 @@ fn text_output(text: &str) -> ToolOutput {
 }
 
 fn json_output(value: Value) -> ToolOutput {
-    ToolOutput::Json(JsonOutput { json: value })
+    ToolOutput::Json(JsonOutput::from(value))
 }
 
 fn unparsable(name: &str) -> PlannedCall {

@@ -63,7 +63,7 @@ pub(crate) fn success(id: &str, text: &str) -> ToolOutcome {
 }
 
 pub(crate) fn json_output(id: &str, json: Value) -> ToolOutcome {
-    with_output(id, ToolOutput::Json(JsonOutput { json }))
+    with_output(id, ToolOutput::Json(JsonOutput::from(json)))
 }
 
 pub(crate) fn failed(id: &str, kind: OutcomeKind, message: &str) -> ToolOutcome {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::server::{Server, answer};
 use super::{agent, request, tool, toolbox};
 use crate::domain::tool::{JsonOutput, OutcomeKind, TextOutput, ToolOutcome, ToolOutput};
+use crate::tools::CallRequest;
 
 /// Calls a tool of a fresh server that answers these bytes; gives back the outcome and the request.
 async fn call_with(
@@ -37,7 +38,7 @@ fn text(outcome: &ToolOutcome) -> &str {
 
 fn json_of(outcome: &ToolOutcome) -> &Value {
     match &outcome.output {
-        Some(ToolOutput::Json(JsonOutput { json })) => json,
+        Some(ToolOutput::Json(JsonOutput { json, .. })) => json,
         other => panic!("no JSON: {other:?} {:?}", outcome.error),
     }
 }
@@ -91,6 +92,32 @@ async fn arguments_of_a_get_become_query_values_that_cannot_add_others() {
     let line = asked.lines().next().unwrap();
     assert_eq!(line, "GET /search?fixed=1&q=a%26fixed%3D2%23x&tag=x&tag=2 HTTP/1.1");
     assert!(asked.ends_with("\r\n\r\n"), "there is no body: {asked}");
+}
+
+/// The request that a call with arguments of this spelling makes.
+async fn asked(path: &str, fields: &Value, arguments: &str) -> String {
+    let server = Server::start().await;
+    let toolbox = toolbox(std::slice::from_ref(&server.host));
+    let properties = json!({"n": {}, "m": {}, "list": {}, "o": {}});
+    let tools = json!([tool(&server.url(path), &properties, fields)]);
+    let tools = toolbox.toolset(&agent(&tools, &json!({})));
+    let call = CallRequest { arguments: arguments.to_owned(), ..request("probe", &json!({})) };
+    let bytes = answer("200 OK", "", b"");
+    tokio::join!(toolbox.call(&tools, &call), server.answer(&bytes)).1
+}
+
+#[tokio::test]
+async fn numbers_reach_the_tool_as_the_model_spelt_them() {
+    let arguments = r#"{"o": {"z": 1.10, "a": [-0, 1E+2]}, "n": 12345678901234567890123,
+        "list": [9007199254740993.0, "x"], "m": 1.0}"#;
+    let posted = asked("/{n}?m={m}", &json!({}), arguments).await;
+    assert!(posted.starts_with("POST /12345678901234567890123?m=1.0 HTTP/1.1\r\n"), "{posted}");
+    let body = r#"{"o":{"z":1.10,"a":[-0,1E+2]},"list":[9007199254740993.0,"x"]}"#;
+    assert!(posted.ends_with(&format!("\r\n\r\n{body}")), "{posted}");
+    let got = asked("/", &json!({"method": "GET"}), arguments).await;
+    let o = "%7B%22z%22%3A1.10%2C%22a%22%3A%5B-0%2C1E%2B2%5D%7D";
+    let query = format!("?o={o}&n=12345678901234567890123&list=9007199254740993.0&list=x&m=1.0 ");
+    assert!(got.starts_with(&format!("GET /{query}")), "{got}");
 }
 
 #[tokio::test]

@@ -87,6 +87,15 @@ fn names_that_could_speak_to_the_model_are_left_out_of_the_list() {
 }
 
 #[test]
+fn arguments_that_name_a_member_twice_are_refused_before_a_tool_can_read_them_otherwise() {
+    for arguments in [r#"{"answer": "a", "answer": "b"}"#, r#"{"answer": {"x": 1, "x": ":"}}"#] {
+        let (kind, message, _) = refusal("final_answer", arguments);
+        assert_eq!(kind, OutcomeKind::InvalidArguments);
+        assert_eq!(message, "the arguments name one member of an object twice");
+    }
+}
+
+#[test]
 fn a_final_answer_is_settled_at_once() {
     let settled = plan(&[("final_answer", r#"{"answer": "4\u00002"}"#)]).remove(0).settled.unwrap();
     assert_eq!((settled.kind, settled.sanitised), (OutcomeKind::Success, true));
@@ -109,6 +118,9 @@ fn an_output_schema_replaces_the_parameters_of_final_answer() {
     assert!(
         matches!(output, Some(ToolOutput::Json(out)) if out.json == json!({"n": 1, "more": 2}))
     );
+    let spelt = r#"{"n":12345678901234567890123,"more":1.10}"#;
+    let settled = set.plan(&reply(&[("final_answer", spelt)])).remove(0).settled;
+    assert!(matches!(settled.unwrap().output, Some(ToolOutput::Json(out)) if out.text() == spelt));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::tools::response::read;
 fn json_output(body: &str) -> Option<(serde_json::Value, bool)> {
     let output = read(body.as_bytes(), true, None).unwrap();
     match output.output {
-        ToolOutput::Json(JsonOutput { json }) => Some((json, output.sanitised)),
+        ToolOutput::Json(JsonOutput { json, .. }) => Some((json, output.sanitised)),
         ToolOutput::Text(_) => None,
     }
 }
@@ -48,4 +48,40 @@ fn json_that_is_too_deep_to_load_again_stays_text() {
 #[test]
 fn a_byte_order_mark_is_no_part_of_json() {
     assert_eq!(json_output("\u{feff}[1]"), Some((json!([1]), false)));
+}
+
+fn spelt(body: &str, path: Option<&str>) -> (String, bool) {
+    let output = read(body.as_bytes(), true, path).unwrap();
+    match output.output {
+        ToolOutput::Json(json) => (json.text(), output.sanitised),
+        ToolOutput::Text(text) => panic!("no JSON: {text:?}"),
+    }
+}
+
+#[test]
+fn numbers_and_repeated_members_are_kept_as_the_tool_spelt_them() {
+    let body =
+        r#"{"b": [1.10, {"n/~": 12345678901234567890123}], "a": 9007199254740993.0, "a": -0}"#;
+    let whole = r#"{"b":[1.10,{"n/~":12345678901234567890123}],"a":9007199254740993.0,"a":-0}"#;
+    for (path, part) in [
+        (None, whole),
+        (Some(""), whole),
+        (Some("/b"), r#"[1.10,{"n/~":12345678901234567890123}]"#),
+        (Some("/b/0"), "1.10"),
+        (Some("/b/1/n~1~0"), "12345678901234567890123"),
+        (Some("/a"), "-0"),
+    ] {
+        assert_eq!(spelt(body, path), (part.to_owned(), false), "{path:?}");
+    }
+    for path in ["b", "/b/01", "/b/+1", "/b/2", "/b/0/x", "/c"] {
+        assert!(read(body.as_bytes(), true, Some(path)).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn escapes_that_cannot_be_stored_are_replaced_beside_numbers_that_are_kept() {
+    let body = r#" {"\u0000": "x\u0000\\u0000", "\ud800": 1.10}"#;
+    let whole = "{\"\u{fffd}\":\"x\u{fffd}\\\\u0000\",\"\u{fffd}\":1.10}";
+    assert_eq!(spelt(body, None), (whole.to_owned(), true));
+    assert_eq!(spelt(body, Some("/\u{fffd}")), ("1.10".to_owned(), true));
 }

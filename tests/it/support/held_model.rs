@@ -20,6 +20,8 @@ pub(crate) enum Piece {
     Text(&'static str),
     /// A whole tool call: the tool and the arguments.
     Call(&'static str, Value),
+    /// A whole tool call whose arguments are this text.
+    Spelt(&'static str, &'static str),
     /// Nothing more until it is let through.
     Hold,
     /// The reply ends here without its end marker.
@@ -136,18 +138,20 @@ impl Drop for Reply {
 
 fn chunks(pieces: Vec<Piece>) -> VecDeque<Option<Bytes>> {
     let is_cut = matches!(pieces.last(), Some(Piece::Cut));
-    let calls = pieces.iter().filter(|piece| matches!(piece, Piece::Call(..))).count();
+    let calls =
+        pieces.iter().filter(|piece| matches!(piece, Piece::Call(..) | Piece::Spelt(..))).count();
     let mut index = 0;
     let mut chunks: VecDeque<_> = pieces
         .into_iter()
         .filter_map(|piece| match piece {
             Piece::Text(text) => Some(Some(event(&json!({"content": text}), None))),
             Piece::Call(name, arguments) => {
-                let function = json!({"name": name, "arguments": arguments.to_string()});
-                let id = format!("call_{index}");
-                let call = json!({"index": index, "id": id, "function": function});
                 index += 1;
-                Some(Some(event(&json!({"tool_calls": [call]}), None)))
+                Some(Some(call_event(index - 1, name, &arguments.to_string())))
+            }
+            Piece::Spelt(name, arguments) => {
+                index += 1;
+                Some(Some(call_event(index - 1, name, arguments)))
             }
             Piece::Hold => Some(None),
             Piece::Cut => None,
@@ -159,6 +163,12 @@ fn chunks(pieces: Vec<Piece>) -> VecDeque<Option<Bytes>> {
         chunks.push_back(Some(Bytes::from_static(b"data: [DONE]\n\n")));
     }
     chunks
+}
+
+fn call_event(index: usize, name: &str, arguments: &str) -> Bytes {
+    let function = json!({"name": name, "arguments": arguments});
+    let call = json!({"index": index, "id": format!("call_{index}"), "function": function});
+    event(&json!({"tool_calls": [call]}), None)
 }
 
 fn event(delta: &Value, finish_reason: Option<&str>) -> Bytes {

@@ -21,6 +21,8 @@ pub(crate) struct ToolCallSeen {
     pub(crate) query: Option<String>,
     /// The body, when it is JSON.
     pub(crate) body: Value,
+    /// The body, as sent.
+    pub(crate) text: String,
     /// The `Idempotency-Key`.
     pub(crate) key: String,
     /// The `Agentling-Fence`.
@@ -110,9 +112,20 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         drop(gate.acquire().await);
     }
     let reply = shared.replies.lock().unwrap().get(&seen.tool).cloned();
-    let (status, body) = reply.map_or_else(|| (200, seen.body.clone()), |reply| reply(&seen));
+    let (status, text) = reply.map_or_else(
+        || (200, echo(&seen)),
+        |reply| {
+            let (status, body) = reply(&seen);
+            (status, body.to_string())
+        },
+    );
     let status = StatusCode::from_u16(status).unwrap();
-    (status, [("content-type", "application/json")], body.to_string()).into_response()
+    (status, [("content-type", "application/json")], text).into_response()
+}
+
+/// What was sent, in its own spelling.
+fn echo(seen: &ToolCallSeen) -> String {
+    if seen.body.is_null() { seen.body.to_string() } else { seen.text.clone() }
 }
 
 fn note(parts: &Parts, body: &Bytes) -> ToolCallSeen {
@@ -124,6 +137,7 @@ fn note(parts: &Parts, body: &Bytes) -> ToolCallSeen {
         tool: parts.uri.path().trim_start_matches('/').to_owned(),
         query: parts.uri.query().map(str::to_owned),
         body: serde_json::from_slice(body).unwrap_or_default(),
+        text: String::from_utf8_lossy(body).into_owned(),
         key: header("idempotency-key"),
         fence: header("agentling-fence"),
     }

@@ -1,6 +1,6 @@
 //! Every finding has its code and its exact place.
 
-use crate::domain::memory::{MAX_FINDINGS, MAX_STEPS, load};
+use crate::domain::memory::{MAX_FINDINGS, MAX_STEPS, export_v1, export_v2, load};
 
 /// Ids of calls, their outcomes, what is found.
 type Case<'a> = (&'a [&'a str], Vec<String>, &'a [(&'a str, &'a str)]);
@@ -332,4 +332,33 @@ fn at_most_twenty_findings_are_listed() {
 fn too_many_steps_are_refused_before_any_is_read() {
     let steps = vec!["0"; MAX_STEPS + 1];
     expect(&v2(&steps.join(",")), &[("/steps", "too_many_steps")]);
+}
+
+/// A document with one JSON output of these fields.
+fn with_json(fields: &str) -> String {
+    let output = format!(r#","output":{{"output_kind":"json",{fields}}}"#);
+    let outcome = format!(
+        r#"{{"tool_call_id":"c","name":"t","is_error":false,"kind":"success","attempts":1{output}}}"#
+    );
+    format!(r#"{{"version":2,"thread":{{}},"steps":[{}]}}"#, action(&["c"], &[outcome]))
+}
+
+#[test]
+fn the_spelling_of_json_output_has_to_spell_its_value() {
+    for exact in ["1.2", "", "{", "[1.1]", r#"\"1.1\""#] {
+        let text = with_json(&format!(r#""json":1.1,"exact":"{exact}""#));
+        expect(&text, &[("/steps/0/outcomes/0/output/exact", "invalid_value")]);
+    }
+}
+
+#[test]
+fn the_spelling_of_json_output_is_kept_and_taken_from_its_value_where_there_is_none() {
+    let spelt =
+        with_json(r#""json":[1.1,1.2345678901234568e22],"exact":"[1.10,12345678901234567890123]""#);
+    let exported = export_v2(&load(&spelt).unwrap());
+    assert!(exported.contains(r#""exact":"[1.10,12345678901234567890123]""#), "{exported}");
+    let unspelt = with_json(r#""json":[1.10, 12345678901234567890123]"#);
+    assert_eq!(export_v2(&load(&unspelt).unwrap()), exported);
+    let old = export_v1(&load(&spelt).unwrap(), true).unwrap();
+    assert!(old.contains(r#""content":"[1.10,12345678901234567890123]""#), "{old}");
 }

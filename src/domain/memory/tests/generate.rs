@@ -23,6 +23,9 @@ use crate::domain::tool::{
     JsonOutput, OutcomeKind, TextOutput, ToolFailure, ToolOutcome, ToolOutput,
 };
 
+const SPELLINGS: &[&str] =
+    &["1.10", "[12345678901234567890123]", "-0", "{\"b\":1e2,\"a\":{\"x\":1,\"x\":2}}"];
+
 const ARGUMENTS: &[&str] = &[
     "{\"b\": 1.50, \"a\":1e+2}",
     " {}\n",
@@ -176,7 +179,10 @@ fn reply_part() -> impl Strategy<Value = ReplyPart> {
 fn outcome() -> impl Strategy<Value = ToolOutcome> {
     let output = prop_oneof![
         text().prop_map(|text| ToolOutput::Text(TextOutput { text })),
-        value().prop_map(|json| ToolOutput::Json(JsonOutput { json })),
+        value().prop_map(|json| ToolOutput::Json(JsonOutput::from(json))),
+        select(SPELLINGS).prop_map(|text| {
+            ToolOutput::Json(JsonOutput::of(text).expect("the spellings are JSON"))
+        }),
     ];
     let failure = ("[ -~]{0,9}", text(), any::<bool>())
         .prop_map(|(r#type, message, redacted)| ToolFailure { r#type, message, redacted });

@@ -165,3 +165,22 @@ async fn an_address_that_the_operator_does_not_allow_is_never_called() {
     answer.expect_problem(422, "egress-denied");
     assert_eq!(other.seen(), []);
 }
+
+#[tokio::test]
+async fn numbers_are_sent_stored_told_and_answered_as_they_were_spelt() {
+    const SPELT: &str = r#"{"id":12345678901234567890123,"price":1.10,"n":9007199254740993.0}"#;
+    let app = TestApp::start().await;
+    let (calls, answer) =
+        (vec![Piece::Spelt("t", SPELT)], vec![Piece::Spelt("final_answer", SPELT)]);
+    let model = HeldModel::saying([calls, answer]).await;
+    let anything = json!({"type": "object", "additionalProperties": true});
+    let agent = json!({
+        "name": "a", "model": model.spec(), "output_schema": anything,
+        "tools": [tool(&app.tools, "t", "idempotent", &anything)],
+    });
+    let run = app.run(&agent, "Go.").await;
+    assert_eq!(app.tools.seen()[0].text, SPELT);
+    assert_eq!(outcomes(&app, &run).await[0]["output"]["exact"], SPELT);
+    assert_eq!(model.messages(1).last().unwrap()["content"], SPELT);
+    assert_eq!(run["answer"], SPELT);
+}
