@@ -163,11 +163,10 @@ fn a_structured_final_answer_is_told_as_it_was_spelt() {
     let mut play = Play::thinking(LIMITS);
     let output = JsonOutput::of(r#"{"id": 12345678901234567890123}"#).unwrap();
     let records = play.ask(vec![final_answer("a", ToolOutput::Json(output))]);
-    let told = records.last().and_then(|record| match record {
-        Record::Ended(Ending::Completed { answer, .. }) => Some(answer.as_str()),
-        _ => None,
-    });
-    assert_eq!(told, Some(r#"{"id":12345678901234567890123}"#));
+    let Some(Record::Ended(Ending::Completed { answer, .. })) = records.last() else {
+        panic!("the answer ends the run: {records:?}");
+    };
+    assert_eq!(answer, r#"{"id":12345678901234567890123}"#);
 }
 
 #[test]
