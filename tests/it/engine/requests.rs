@@ -75,9 +75,10 @@ async fn the_task_and_the_instructions_come_first_and_tools_in_their_order() {
     let mut spec = model.spec(true);
     spec["settings"] = json!({
         "temperature": 0.5, "max_output_tokens": 99, "stop": ["END"], "seed": 7,
-        "extra_body": {"top_k": 5, "messages": [], "tools": []},
+        "extra_body": {"top_k": 5},
     });
-    let agent = json!({"name": "a", "model": spec, "instructions": "Be brief.", "tools": tools});
+    let mut agent =
+        json!({"name": "a", "model": spec, "instructions": "Be brief.", "tools": tools});
     app.run(&agent, "go").await;
     let request = model.requests()[0].json();
     let told: Vec<&str> = request["tools"]
@@ -97,6 +98,11 @@ async fn the_task_and_the_instructions_come_first_and_tools_in_their_order() {
     assert_eq!((&request["model"], &request["temperature"]), (&json!("m"), &json!(0.5)));
     assert_eq!((&request["stop"], &request["seed"]), (&json!(["END"]), &json!(7)));
     assert_eq!((&request["max_tokens"], &request["top_k"]), (&json!(99), &json!(5)));
+
+    agent["model"]["settings"]["extra_body"] = json!({"messages": []});
+    let refused = app.post("/v1/runs", &json!({"agent": agent, "input": "go"})).await;
+    let problem = refused.expect_problem(422, "validation-failed");
+    assert_eq!(problem["errors"][0]["pointer"], "/agent/model/settings/extra_body/messages");
 }
 
 #[tokio::test]
