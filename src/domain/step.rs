@@ -207,7 +207,7 @@ pub struct Step {
     pub seq: i64,
     /// The thread.
     pub thread_id: ThreadId,
-    /// The run that appended it; `None` for loaded memory.
+    /// The run that appended it; `None` for loaded memory and for what an operator wrote.
     pub run_id: Option<RunId>,
     /// The turn it belongs to; 0 before the first.
     pub turn: u32,

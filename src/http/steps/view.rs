@@ -43,7 +43,7 @@ macro_rules! views {
             seq: i64,
             /// The thread.
             thread_id: ThreadId,
-            /// The run that appended it; null for loaded memory.
+            /// The run that appended it; null for loaded memory and for what an operator wrote.
             run_id: Option<RunId>,
             /// The turn it belongs to; 0 before the first.
             turn: u32,

@@ -1,5 +1,6 @@
 //! Threads: conversations that runs append to, and their memory.
 
+mod append;
 mod create;
 mod delete;
 mod get;
@@ -25,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(create::create, list::list))
         .routes(routes!(get::get, delete::delete))
-        .routes(routes!(steps::steps))
+        .routes(routes!(steps::steps, append::append))
         .merge(memory::routes())
 }
 

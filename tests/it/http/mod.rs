@@ -11,6 +11,7 @@ mod memory;
 mod runs;
 mod steps;
 mod threads;
+mod threads_steps;
 mod walk;
 
 use serde_json::{Value, json};
