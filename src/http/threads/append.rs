@@ -4,9 +4,8 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::memory::seen;
-use super::{find, view};
-use crate::domain::id::{StepId, ThreadId};
+use super::{find, operator_write, view};
+use crate::domain::id::ThreadId;
 use crate::domain::step::{StepContent, SystemStep};
 use crate::http::AppState;
 use crate::http::auth::{MemorySystem, Scoped};
@@ -14,7 +13,7 @@ use crate::http::extract::{Body, Checks, IfMatch, PathId};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::http::steps::view::StepView;
-use crate::store::operator::{self, OperatorStep};
+use crate::store::operator;
 
 /// A step to append.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -47,13 +46,9 @@ pub(super) async fn append(
     let mut checks = Checks::new();
     checks.not_blank("/text", &system.text);
     checks.finish()?;
-    let new = OperatorStep {
-        id: StepId::from(app.ids.sortable()),
-        content: StepContent::System(system),
-        op_id: app.ids.random(),
-        seen: seen(&if_match, &thread),
-    };
-    let appended = operator::append(&app.store, &caller.tenant, id, new, app.clock.now()).await;
+    let write = operator_write(&app, &if_match, &thread);
+    let content = StepContent::System(system);
+    let appended = operator::append(&app.store, &caller.tenant, id, content, write).await;
     let step = appended.map_err(|error| if_match.explain(error))?;
     let step = step.ok_or_else(Problem::not_found)?;
     Ok(Reply::created(format!("/v1/steps/{}", step.id), step.into()))

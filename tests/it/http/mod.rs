@@ -4,6 +4,7 @@ mod agents;
 mod auth;
 mod bad_input;
 mod bounds;
+mod context;
 mod journey;
 mod layers;
 mod lists;
