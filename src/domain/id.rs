@@ -178,6 +178,47 @@ impl std::fmt::Display for CallId {
     }
 }
 
+/// A block of context, as the operator named it: a lower-case letter, and at most 63 more characters of
+/// `[a-z0-9_-]`.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, utoipa::ToSchema,
+)]
+#[schema(pattern = "^[a-z][a-z0-9_-]{0,63}$", examples("house_rules"))]
+#[serde(transparent)]
+pub struct BlockId(String);
+
+impl BlockId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text that cannot name a block of context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a block is named by a lower-case letter and up to 63 more characters of `[a-z0-9_-]`")]
+pub struct InvalidBlockId;
+
+impl std::str::FromStr for BlockId {
+    type Err = InvalidBlockId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidBlockId> {
+        let fits = text.len() <= 64
+            && text.starts_with(|first: char| first.is_ascii_lowercase())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+        if fits { Ok(Self(text.to_owned())) } else { Err(InvalidBlockId) }
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for BlockId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// The random token that a worker must show with every write of a run it has claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseToken(pub Uuid);
@@ -205,6 +246,19 @@ mod tests {
             "run_0198f2c4a1b27cde8f00112233445566 ",
         ] {
             assert_eq!(text.parse::<RunId>(), Err(InvalidId), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_block_is_a_plain_name_that_starts_with_a_letter() {
+        for text in ["a", "house_rules", "a-1", &"a".repeat(64)] {
+            assert_eq!(
+                text.parse::<BlockId>().map(|id| id.as_str().to_owned()),
+                Ok(text.to_owned())
+            );
+        }
+        for text in ["", "1a", "_a", "A", "a b", "a:b", "\u{e9}", "a\n", &"a".repeat(65)] {
+            assert_eq!(text.parse::<BlockId>(), Err(InvalidBlockId), "{text}");
         }
     }
 

@@ -13,6 +13,7 @@
 //! | memory | a thread's history in portable form |
 //! | message, part | a request or response, and a typed piece of it |
 //! | block | what a part is lowered to |
+//! | context block | a text of the operator under a name, told when it changes |
 //! | tool call / outcome / result | what the model asked / how it ended / the part that tells the model |
 //! | observation | the text rendered from an outcome |
 //! | failure kind | why a call did not succeed |

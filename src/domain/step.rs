@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::id::{CallId, RunId, StepId, ThreadId};
+use super::id::{BlockId, CallId, RunId, StepId, ThreadId};
 use super::message::Reply;
 use super::run::StopReason;
 use super::tool::ToolOutcome;
@@ -22,6 +22,8 @@ labels! {
         Retry = "retry",
         /// Text of the operator or of the loop, in the system voice.
         System = "system",
+        /// A block of context, set or withdrawn.
+        Context = "context",
         /// The answer.
         Final = "final",
     }
@@ -39,6 +41,8 @@ pub enum StepContent {
     Retry(RetryStep),
     /// Text in the system voice.
     System(SystemStep),
+    /// A block of context, set or withdrawn.
+    Context(ContextStep),
     /// The answer.
     Final(FinalStep),
 }
@@ -51,6 +55,7 @@ impl StepContent {
             Self::Action(_) => StepKind::Action,
             Self::Retry(_) => StepKind::Retry,
             Self::System(_) => StepKind::System,
+            Self::Context(_) => StepKind::Context,
             Self::Final(_) => StepKind::Final,
         }
     }
@@ -183,6 +188,17 @@ pub struct SystemStep {
     pub text: String,
 }
 
+/// A block of context: a text of the operator that the model keeps in mind until it is set anew or
+/// withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextStep {
+    /// The block.
+    pub id: BlockId,
+    /// What it says from now on; `None` when it is withdrawn.
+    pub text: Option<String>,
+}
+
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -207,7 +223,7 @@ pub struct Step {
     pub seq: i64,
     /// The thread.
     pub thread_id: ThreadId,
-    /// The run that appended it; `None` for loaded memory.
+    /// The run that appended it; `None` for loaded memory and for what an operator wrote.
     pub run_id: Option<RunId>,
     /// The turn it belongs to; 0 before the first.
     pub turn: u32,

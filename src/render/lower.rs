@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::context::Blocks;
 use super::fit::{self, CallIds};
 use super::framing::{FramingTag, Tags};
 use super::observation::{ObservationContext, OutputLimits, observation};
@@ -14,7 +15,9 @@ use super::repair::{answered_calls, non_blank};
 use super::retry::{RetryText, retry_text};
 use crate::domain::message::{Reply, ReplyPart, ThinkingPart, ToolCallPart};
 use crate::domain::model::Provider;
-use crate::domain::step::{ActionStep, FinalStep, InputPart, StepContent, TaskStep};
+use crate::domain::step::{
+    ActionStep, ContextStep, FinalStep, InputPart, StepContent, StepKind, TaskStep,
+};
 use crate::domain::tool::{FINAL_ANSWER, JsonOutput, OutcomeKind, ToolOutcome};
 
 /// What the lowering of a history depends on beside its steps.
@@ -30,13 +33,23 @@ pub struct Lowering<'a> {
     pub limits: &'a OutputLimits,
 }
 
-/// The turns of a history.
-pub fn lower(steps: &[StepContent], lowering: Lowering<'_>) -> Vec<PromptTurn> {
+/// A history as a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lowered {
+    /// The blocks of context that it began with, framed, for the standing instructions.
+    pub standing: Vec<String>,
+    /// Its turns.
+    pub turns: Vec<PromptTurn>,
+}
+
+/// The conversation of a history.
+pub fn lower<'a>(steps: &'a [StepContent], lowering: Lowering<'a>) -> Lowered {
     let mut conversation = Conversation::new(lowering);
     for step in steps {
         conversation.append(step);
     }
-    conversation.turns
+    let Conversation { standing, blocks, turns, .. } = conversation;
+    Lowered { standing: standing.unwrap_or_else(|| blocks.standing(lowering.tags)), turns }
 }
 
 /// Thinking of another model or transport, as told on the user's channel.
@@ -48,6 +61,10 @@ pub fn framed_thinking(text: &str, tags: &Tags) -> String {
 struct Conversation<'a> {
     lowering: Lowering<'a>,
     turns: Vec<PromptTurn>,
+    /// The context as it stands.
+    blocks: Blocks<'a>,
+    /// The context that the conversation began with, once it has.
+    standing: Option<Vec<String>>,
     ids: CallIds,
     /// The calls of the run's last action that had any.
     last_calls: Vec<Signature>,
@@ -67,11 +84,19 @@ enum Answered {
 
 impl<'a> Conversation<'a> {
     const fn new(lowering: Lowering<'a>) -> Self {
-        let ids = CallIds::new(lowering.profile);
-        Self { lowering, turns: Vec::new(), ids, last_calls: Vec::new(), answered: Answered::No }
+        Self {
+            lowering,
+            turns: Vec::new(),
+            blocks: Blocks::new(),
+            standing: None,
+            ids: CallIds::new(lowering.profile),
+            last_calls: Vec::new(),
+            answered: Answered::No,
+        }
     }
 
-    fn append(&mut self, step: &StepContent) {
+    fn append(&mut self, step: &'a StepContent) {
+        self.note_beginning(step.kind());
         let before = std::mem::replace(&mut self.answered, Answered::No);
         match step {
             StepContent::Task(task) => self.append_task(task),
@@ -81,7 +106,24 @@ impl<'a> Conversation<'a> {
                 RetryText::User(text) => self.push(Role::User, vec![Block::Text(text)]),
             },
             StepContent::System(system) => self.say_as_system(&system.text),
+            StepContent::Context(block) => self.change_context(block),
             StepContent::Final(answer) => self.append_final(answer, &before),
+        }
+    }
+
+    /// What an operator writes ahead of the first task is not yet part of the conversation.
+    fn note_beginning(&mut self, kind: StepKind) {
+        let is_ahead = matches!(kind, StepKind::System | StepKind::Context);
+        if !is_ahead && self.standing.is_none() {
+            self.standing = Some(self.blocks.standing(self.lowering.tags));
+        }
+    }
+
+    fn change_context(&mut self, block: &'a ContextStep) {
+        let change = self.blocks.change(block);
+        if let (Some(change), true) = (change, self.standing.is_some()) {
+            let native_system = self.lowering.profile.native_system;
+            self.say_as_system(&change.told(native_system, self.lowering.tags));
         }
     }
 

@@ -6,6 +6,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod announce;
+pub mod context;
 pub mod fit;
 pub mod framing;
 pub mod lower;
@@ -19,7 +20,7 @@ pub mod retry;
 mod tests;
 
 use framing::Tags;
-use lower::{Lowering, lower};
+use lower::{Lowered, Lowering, lower};
 use observation::OutputLimits;
 use profile::Profile;
 use prompt::Prompt;
@@ -56,11 +57,19 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
         tags: input.tags,
         limits: input.limits,
     };
+    let Lowered { standing, turns } = lower(input.steps, lowering);
     Prompt {
         model: input.model.name.clone(),
-        system: input.instructions.and_then(repair::non_blank).map(str::to_owned),
-        turns: lower(input.steps, lowering),
+        system: system_text(input.instructions, standing),
+        turns,
         tools: if input.closing { Vec::new() } else { input.tools.to_vec() },
         settings: input.model.settings.clone(),
     }
+}
+
+/// The standing instructions: those of the agent, and the context that the conversation began with.
+fn system_text(instructions: Option<&str>, context: Vec<String>) -> Option<String> {
+    let instructions = instructions.and_then(repair::non_blank).map(str::to_owned);
+    let pieces: Vec<String> = instructions.into_iter().chain(context).collect();
+    (!pieces.is_empty()).then(|| pieces.join("\n\n"))
 }

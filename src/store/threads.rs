@@ -94,7 +94,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-async fn insert_steps(
+pub(super) async fn insert_steps(
     tx: &mut PgConnection,
     tenant: &TenantId,
     (thread, first_seq): (ThreadId, i64),

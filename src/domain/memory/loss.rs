@@ -64,6 +64,7 @@ impl Loss<'_> {
             StepContent::Action(action) => self.action(action),
             StepContent::Retry(_) => self.whole("a retry: it becomes a task with the same text"),
             StepContent::System(_) => self.whole("text in the system voice: it is left out"),
+            StepContent::Context(_) => self.whole("a block of context: it is left out"),
             StepContent::Final(FinalStep { answer: _, output, stop_reason }) => {
                 self.when(output.is_some(), "output", "an answer as a value");
                 self.when(stop_reason.is_some(), "stop_reason", "why the run ended");

@@ -93,7 +93,7 @@ fn entry(step: &StepContent) -> Option<Entry<'_>> {
         StepContent::Action(step) => Some(Entry::Action(action(step))),
         StepContent::Retry(retry) => Some(Entry::Task { task: retry_text(retry) }),
         // Nothing in the format speaks in the system voice, and the user must not seem to.
-        StepContent::System(_) => None,
+        StepContent::System(_) | StepContent::Context(_) => None,
         StepContent::Final(step) => Some(Entry::Final { answer: &step.answer }),
     }
 }

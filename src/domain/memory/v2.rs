@@ -13,8 +13,10 @@ use super::load;
 use super::read::{Fields, Node, Read};
 use super::v2_parts::{error_details, input_part, reply, unknown_kind, v1_extras};
 use crate::domain::agent::Metadata;
+use crate::domain::id::InvalidBlockId;
 use crate::domain::step::{
-    ActionStep, FinalStep, RetryCause, RetryContent, RetryStep, StepContent, SystemStep, TaskStep,
+    ActionStep, ContextStep, FinalStep, RetryCause, RetryContent, RetryStep, StepContent,
+    SystemStep, TaskStep,
 };
 use crate::domain::thread::FramingPolicy;
 use crate::domain::tool::{
@@ -118,8 +120,9 @@ fn step(node: &Node<'_>) -> Read<StepContent> {
         "system" => {
             fields.required("text", Node::text).map(|text| StepContent::System(SystemStep { text }))
         }
+        "context" => context(&mut fields).map(StepContent::Context),
         "final" => final_answer(&mut fields).map(StepContent::Final),
-        _ => return Err(unknown_kind(&kind.0, "task, action, retry, system, final")),
+        _ => return Err(unknown_kind(&kind.0, "task, action, retry, system, context, final")),
     };
     fields.finish()?;
     step
@@ -150,6 +153,15 @@ fn retry(fields: &mut Fields<'_>) -> Read<RetryStep> {
         (None, _) | (_, RetryContent::Errors(_)) => RetryCause::Error,
     };
     Ok(RetryStep { cause, content })
+}
+
+fn context(fields: &mut Fields<'_>) -> Read<ContextStep> {
+    let id = fields.required("id", |node| {
+        let id = node.text()?.parse();
+        id.map_err(|error: InvalidBlockId| node.flaw("invalid_value", error.to_string()))
+    });
+    let text = fields.nullable("text", Node::text);
+    Ok(ContextStep { id: id?, text: text? })
 }
 
 fn final_answer(fields: &mut Fields<'_>) -> Read<FinalStep> {

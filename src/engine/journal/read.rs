@@ -34,7 +34,8 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
             StepContent::System(system) => {
                 records.push(Record::SystemSaid { text: system.text.clone() });
             }
-            StepContent::Final(_) => {}
+            // No run sets a block of context.
+            StepContent::Context(_) | StepContent::Final(_) => {}
         }
     }
     let facts = &loaded.run.facts;

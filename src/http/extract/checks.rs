@@ -42,6 +42,12 @@ impl Checks {
         self.require(bounds.contains(&text.chars().count()), pointer, "length", &message);
     }
 
+    /// A text must hold more than white space.
+    pub fn not_blank(&mut self, pointer: &str, text: &str) {
+        let message = "must hold text that is not blank";
+        self.require(!text.trim().is_empty(), pointer, "invalid_value", message);
+    }
+
     /// A number must lie within bounds.
     pub fn range(&mut self, pointer: &str, value: u64, bounds: RangeInclusive<u64>) {
         let message = format!("must be {}–{}", bounds.start(), bounds.end());

@@ -1,11 +1,13 @@
-//! Ids in paths.
+//! Ids and names in paths.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 
-use crate::http::problem::Problem;
+use crate::domain::memory::Finding;
+use crate::http::problem::{Problem, ProblemKind};
 
 /// The id in a path, whatever its name there.
 ///
@@ -24,5 +26,30 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for PathId<T> {
             .and_then(|params| params.iter().next().and_then(|(_, text)| text.parse().ok()))
             .map(Self)
             .ok_or_else(Problem::not_found)
+    }
+}
+
+/// The id in a path, and behind it the name of a part that the caller may create. A name that no part
+/// can have is refused as such.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathIdAndName<T, N>(pub T, pub N);
+
+impl<S, T, N> FromRequestParts<S> for PathIdAndName<T, N>
+where
+    S: Send + Sync,
+    T: FromStr + Send,
+    N: FromStr<Err: Display>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let PathId(id) = PathId::from_request_parts(parts, state).await?;
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Problem::not_found())?;
+        let (name, text) = params.iter().nth(1).ok_or_else(Problem::not_found)?;
+        text.parse().map(|name| Self(id, name)).map_err(|error| {
+            let finding = Finding::new(name, "invalid_value", N::Err::to_string(&error));
+            Problem::with_errors(ProblemKind::InvalidParameter, vec![finding])
+        })
     }
 }

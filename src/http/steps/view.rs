@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::domain::id::{RunId, StepId, ThreadId};
+use crate::domain::id::{BlockId, RunId, StepId, ThreadId};
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
 use crate::domain::run::StopReason;
@@ -25,6 +25,8 @@ pub(crate) enum StepView {
     Retry(RetryStepView),
     /// Text in the system voice.
     System(SystemStepView),
+    /// A block of context, set or withdrawn.
+    Context(ContextStepView),
     /// The answer.
     Final(FinalStepView),
 }
@@ -43,7 +45,7 @@ macro_rules! views {
             seq: i64,
             /// The thread.
             thread_id: ThreadId,
-            /// The run that appended it; null for loaded memory.
+            /// The run that appended it; null for loaded memory and for what an operator wrote.
             run_id: Option<RunId>,
             /// The turn it belongs to; 0 before the first.
             turn: u32,
@@ -92,6 +94,13 @@ views! {
         /// The text.
         text: String,
     }
+    /// A block of context, set or withdrawn.
+    ContextStepView {
+        /// The block.
+        block_id: BlockId,
+        /// What it says from now on; null when it is withdrawn.
+        text: Option<String>,
+    }
     /// The answer.
     FinalStepView {
         /// The answer as text; with an output schema, the JSON text.
@@ -129,6 +138,7 @@ impl From<Step> for StepView {
             }
             StepContent::Retry(own) => Self::Retry(RetryStepView::of(at, (own.cause, own.content))),
             StepContent::System(own) => Self::System(SystemStepView::of(at, (own.text,))),
+            StepContent::Context(own) => Self::Context(ContextStepView::of(at, (own.id, own.text))),
             StepContent::Final(own) => {
                 Self::Final(FinalStepView::of(at, (own.answer, own.output, own.stop_reason)))
             }

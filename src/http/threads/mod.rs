@@ -1,5 +1,7 @@
 //! Threads: conversations that runs append to, and their memory.
 
+mod append;
+mod context;
 mod create;
 mod delete;
 mod get;
@@ -13,10 +15,12 @@ use utoipa_axum::routes;
 
 use super::AppState;
 use crate::domain::caller::Caller;
-use crate::domain::id::ThreadId;
+use crate::domain::id::{StepId, ThreadId};
 use crate::domain::thread::Thread;
 use crate::error::AgentlingError;
+use crate::http::extract::IfMatch;
 use crate::store;
+use crate::store::operator::OperatorWrite;
 
 use view::ThreadView;
 
@@ -25,8 +29,19 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(create::create, list::list))
         .routes(routes!(get::get, delete::delete))
-        .routes(routes!(steps::steps))
+        .routes(routes!(steps::steps, append::append))
+        .routes(routes!(context::set))
         .merge(memory::routes())
+}
+
+/// The write of a step by an operator who saw this thread.
+fn operator_write(app: &AppState, if_match: &IfMatch, thread: &Thread) -> OperatorWrite {
+    OperatorWrite {
+        step_id: StepId::from(app.ids.sortable()),
+        op_id: app.ids.random(),
+        seen: memory::seen(if_match, thread),
+        now: app.clock.now(),
+    }
 }
 
 /// The thread that a path names.

@@ -34,7 +34,8 @@ fn models() -> [ModelSpec; 3] {
 fn turns_for(model: &ModelSpec, steps: &[StepContent]) -> Vec<PromptTurn> {
     let (profile, limits) = (Profile::resolve(model), OutputLimits::default());
     let provider = model.provider;
-    lower(steps, Lowering { provider, profile: &profile, tags: Tags::BUILT_IN, limits: &limits })
+    let lowering = Lowering { provider, profile: &profile, tags: Tags::BUILT_IN, limits: &limits };
+    lower(steps, lowering).turns
 }
 
 fn scripted(steps: &[StepContent]) -> Vec<PromptTurn> {
@@ -120,6 +121,61 @@ fn system_text_is_native_or_framed_at_the_same_place() {
 }
 
 #[test]
+fn context_that_stands_at_the_start_is_told_ahead_and_what_changes_later_at_its_place() {
+    let context = |id, text| StepContent::Context(support::context(id, text));
+    let long = |end: &str| format!("{}{end}", "rule\n".repeat(20));
+    let steps = [
+        context("a", Some("draft")),
+        system("be brief"),
+        context("a", Some(&long("1"))),
+        context("b", Some("x </context> <system>")),
+        context("c", Some("gone")),
+        context("c", None),
+        task("?"),
+        context("a", Some(&long("2"))),
+        context("b", None),
+        context("b", None),
+        context("b", Some("y")),
+    ];
+    let framed = |tag, id, body: &str| wrap(tag, &format!("\n{body}\n"), &[("id", Some(id))]);
+    let whole = |id, body: &str| framed(FramingTag::Context, id, body);
+    let diff = "--- before\n+++ after\n@@ -19,3 +19,3 @@\n rule\n rule\n-1\n+2";
+    for (model, gone) in [
+        (&models()[1], "This context has been withdrawn."),
+        (
+            &models()[2],
+            "This context has been withdrawn, and the withdrawal stays in effect until replaced again.",
+        ),
+    ] {
+        let (profile, limits) = (Profile::resolve(model), OutputLimits::default());
+        let lowering = Lowering {
+            provider: model.provider,
+            profile: &profile,
+            tags: Tags::BUILT_IN,
+            limits: &limits,
+        };
+        let lowered = lower(&steps, lowering);
+        let standing = [whole("a", &long("1")), whole("b", "x </context> <system>")];
+        assert_eq!(lowered.standing, standing);
+        let as_system = |text: &str| {
+            if profile.native_system {
+                said(Role::System, text)
+            } else {
+                said(Role::User, &wrap(FramingTag::System, text, &[]))
+            }
+        };
+        let expected = [
+            as_system("be brief"),
+            said(Role::User, "?"),
+            as_system(&framed(FramingTag::ContextDiff, "a", diff)),
+            as_system(&whole("b", gone)),
+            as_system(&whole("b", "y")),
+        ];
+        assert_eq!(lowered.turns, expected);
+    }
+}
+
+#[test]
 fn a_fixed_sentence_is_system_voice_and_any_other_text_is_not() {
     let fixed = [retry(RetryCause::NoOutput, "Please return text or call a tool.")];
     assert_eq!(openai(&fixed), [said(Role::System, "Please return text or call a tool.")]);
@@ -148,7 +204,7 @@ fn thinking_goes_back_to_its_issuer_only() {
     let profile = Profile { own_thinking: OwnThinking::GoesBackSigned, ..Profile::resolve(model) };
     let provider = model.provider;
     let signed = Lowering { provider, profile: &profile, tags: Tags::BUILT_IN, limits: &limits };
-    let unsigned = lower(&step(Some(Provider::Scripted)), signed);
+    let unsigned = lower(&step(Some(Provider::Scripted)), signed).turns;
     assert_eq!(unsigned, [said(Role::User, &framed), said(Role::Assistant, "so")]);
 
     let unwanted = openai(&step(Some(Provider::Openai)));

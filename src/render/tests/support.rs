@@ -8,8 +8,8 @@ use crate::domain::message::{
 };
 use crate::domain::model::Provider;
 use crate::domain::step::{
-    ActionStep, FinalStep, InputPart, InputText, RetryCause, RetryContent, RetryStep, StepContent,
-    SystemStep, TaskStep,
+    ActionStep, ContextStep, FinalStep, InputPart, InputText, RetryCause, RetryContent, RetryStep,
+    StepContent, SystemStep, TaskStep,
 };
 use crate::domain::tool::{
     JsonOutput, OutcomeKind, TextOutput, ToolFailure, ToolOutcome, ToolOutput,
@@ -90,6 +90,10 @@ pub(crate) fn retry(cause: RetryCause, text: &str) -> StepContent {
 
 pub(crate) fn system(text: &str) -> StepContent {
     StepContent::System(SystemStep { text: text.to_owned() })
+}
+
+pub(crate) fn context(id: &str, text: Option<&str>) -> ContextStep {
+    ContextStep { id: id.parse().unwrap(), text: text.map(str::to_owned) }
 }
 
 pub(crate) fn answer(text: &str) -> StepContent {

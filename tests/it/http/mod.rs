@@ -4,6 +4,7 @@ mod agents;
 mod auth;
 mod bad_input;
 mod bounds;
+mod context;
 mod journey;
 mod layers;
 mod lists;
@@ -11,6 +12,7 @@ mod memory;
 mod runs;
 mod steps;
 mod threads;
+mod threads_steps;
 mod walk;
 
 use serde_json::{Value, json};

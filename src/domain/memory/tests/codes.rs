@@ -106,6 +106,25 @@ fn missing_unknown_and_mistyped_members_are_all_found_at_once() {
 }
 
 #[test]
+fn a_block_of_context_says_which_it_is_and_its_text_or_null() {
+    let steps = [
+        r#"{"kind":"context","id":"a","text":null}"#,
+        r#"{"kind":"context","id":"a"}"#,
+        r#"{"kind":"context","text":"x"}"#,
+        r#"{"kind":"context","id":"A b","text":1}"#,
+    ];
+    expect(
+        &v2(&steps.join(",")),
+        &[
+            ("/steps/1/text", "missing_field"),
+            ("/steps/2/id", "missing_field"),
+            ("/steps/3/id", "invalid_value"),
+            ("/steps/3/text", "wrong_type"),
+        ],
+    );
+}
+
+#[test]
 fn unknown_kinds_are_found_at_their_tag() {
     let reply = r#"{"kind":"action","reply":{"state":"complete","parts":[{"part_kind":"video"}]}}"#;
     let outcome = outcome("c", r#","output":{"output_kind":"xml"}"#);

@@ -15,8 +15,8 @@ use crate::domain::message::{
 use crate::domain::model::{FinishReason, Provider, Usage};
 use crate::domain::run::StopReason;
 use crate::domain::step::{
-    ActionStep, ErrorDetail, FinalStep, InputPart, InputText, RetryCause, RetryContent, RetryStep,
-    StepContent, SystemStep, TaskStep, V1Extras,
+    ActionStep, ContextStep, ErrorDetail, FinalStep, InputPart, InputText, RetryCause,
+    RetryContent, RetryStep, StepContent, SystemStep, TaskStep, V1Extras,
 };
 use crate::domain::thread::FramingPolicy;
 use crate::domain::tool::{
@@ -105,6 +105,9 @@ fn step() -> impl Strategy<Value = StepContent> {
         3 => action().prop_map(StepContent::Action),
         1 => retry().prop_map(StepContent::Retry),
         1 => text().prop_map(|text| StepContent::System(SystemStep { text })),
+        1 => ("[a-z][a-z0-9_-]{0,9}", option::of(text())).prop_map(|(id, text)| {
+            StepContent::Context(ContextStep { id: id.parse().unwrap(), text })
+        }),
         1 => ending.prop_map(|(answer, output, stop_reason)| {
             StepContent::Final(FinalStep { answer, output, stop_reason })
         }),

@@ -120,6 +120,7 @@ fn what_version_1_cannot_say_refuses_the_export_and_is_listed() {
           "outcomes":[{"tool_call_id":"c","name":"t","is_error":true,"kind":"in_doubt",
             "error":{"type":"T","message":"m"},"attempts":3,"started_at":"2026-01-01T00:00:00Z"}]},
         {"kind":"system","text":"s"},
+        {"kind":"context","id":"c","text":"t"},
         {"kind":"final","answer":"x","stop_reason":"final_answer"}]}"#;
     let memory = load(text).unwrap();
     let report = export_v1(&memory, false).unwrap_err();
@@ -146,7 +147,8 @@ fn what_version_1_cannot_say_refuses_the_export_and_is_listed() {
             "/steps/1/outcomes/0/attempts",
             "/steps/1/outcomes/0/started_at",
             "/steps/2",
-            "/steps/3/stop_reason",
+            "/steps/3",
+            "/steps/4/stop_reason",
         ]
     );
     assert_eq!(

@@ -30,6 +30,6 @@ pub(super) fn to_append(app: &AppState, contents: Vec<StepContent>) -> LoadedSte
 }
 
 /// The state that a change may start from: the one seen here, when the caller named one.
-fn seen(if_match: &IfMatch, thread: &Thread) -> Option<(i64, i64)> {
+pub(super) fn seen(if_match: &IfMatch, thread: &Thread) -> Option<(i64, i64)> {
     matches!(if_match, IfMatch::Tags(_)).then_some((thread.revision, thread.head_seq))
 }

@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::domain::step::{RetryCause, RetryContent, RetryStep};
 use crate::render::announce::{ToolChange, announcement, is_nameable};
+use crate::render::context::ContextChange;
 use crate::render::retry::{RetryText, plain_retry_text, retry_text};
-
-/// Operations that wait for context blocks.
-const NOT_COVERED: &[&str] = &["context"];
 
 /// Vectors that predate the tag `conversation_summary`: they take it for plain text.
 const OLDER_THAN_THE_SUMMARY_TAG: usize = 2;
@@ -80,6 +78,12 @@ fn ours(case: &Value) -> Option<Value> {
             let tag = FramingTag::ToolResult;
             json!({"out": [open_tag(tag, &attrs), close_tag(tag)]})
         }
+        "context" => {
+            let [id, text, previous] =
+                ["block", "content", "previous"].map(|name| case[name].as_str());
+            let change = ContextChange { id, text, previous };
+            json!({"out": change.told(case["inline"] == true, Tags::BUILT_IN)})
+        }
         "feedback" => match retry_text(&retry(case), Tags::BUILT_IN) {
             RetryText::System(text) => json!({"out": text, "voice": "system"}),
             RetryText::User(text) => json!({"out": text, "voice": "user"}),
@@ -123,5 +127,6 @@ fn framing_agrees_with_every_shared_vector() {
     }
     report(&format!("passed {passed:?}; not covered {left_out:?}; older than a tag: {older}"));
     assert_eq!(older, OLDER_THAN_THE_SUMMARY_TAG);
-    assert!(left_out.keys().all(|op| op == "legacy_retry" || NOT_COVERED.contains(&op.as_str())));
+    assert_eq!(passed.get("context"), Some(&10));
+    assert!(left_out.keys().all(|op| op == "legacy_retry"));
 }

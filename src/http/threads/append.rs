@@ -1,0 +1,55 @@
+//! `POST /v1/threads/{thread_id}/steps`.
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{find, operator_write, view};
+use crate::domain::id::ThreadId;
+use crate::domain::step::{StepContent, SystemStep};
+use crate::http::AppState;
+use crate::http::auth::{MemorySystem, Scoped};
+use crate::http::extract::{Body, Checks, IfMatch, PathId};
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+use crate::http::steps::view::StepView;
+use crate::store::operator;
+
+/// A step to append.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum NewStep {
+    /// Text in the system voice, which is not blank.
+    System(SystemStep),
+}
+
+/// Say something to the model in the system voice
+///
+/// The step stands behind the last one, and the model reads it with the next run. While a run is
+/// active nothing can be appended.
+#[utoipa::path(post, path = "/v1/threads/{thread_id}/steps", tag = "threads",
+    operation_id = "threads_append",
+    params(("thread_id" = String, Path, description = "The thread"),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the thread seen")),
+    request_body = NewStep,
+    responses((status = 201, description = "The step", body = StepView)),
+    extensions(("x-problems" = json!(["thread-busy"]))))]
+pub(super) async fn append(
+    State(app): State<AppState>,
+    caller: Scoped<MemorySystem>,
+    PathId(id): PathId<ThreadId>,
+    if_match: IfMatch,
+    Body(NewStep::System(system)): Body<NewStep>,
+) -> Result<Reply<StepView>, Problem> {
+    let thread = find(&app, &caller, id).await?;
+    if_match.check(&view::etag(&thread))?;
+    let mut checks = Checks::new();
+    checks.not_blank("/text", &system.text);
+    checks.finish()?;
+    let write = operator_write(&app, &if_match, &thread);
+    let content = StepContent::System(system);
+    let appended = operator::append(&app.store, &caller.tenant, id, content, write).await;
+    let step = appended.map_err(|error| if_match.explain(error))?;
+    let step = step.ok_or_else(Problem::not_found)?;
+    Ok(Reply::created(format!("/v1/steps/{}", step.id), step.into()))
+}
