@@ -15,12 +15,22 @@ use crate::http::reply::Reply;
 use crate::http::steps::view::StepView;
 use crate::store::operator;
 
+/// What can be appended.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NewStepKind {
+    /// Text in the system voice.
+    System,
+}
+
 /// A step to append.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum NewStep {
-    /// Text in the system voice, which is not blank.
-    System(SystemStep),
+#[serde(deny_unknown_fields)]
+pub(super) struct NewStep {
+    /// What it is.
+    kind: NewStepKind,
+    /// The text, which is not blank.
+    text: String,
 }
 
 /// Say something to the model in the system voice
@@ -39,15 +49,16 @@ pub(super) async fn append(
     caller: Scoped<MemorySystem>,
     PathId(id): PathId<ThreadId>,
     if_match: IfMatch,
-    Body(NewStep::System(system)): Body<NewStep>,
+    Body(new): Body<NewStep>,
 ) -> Result<Reply<StepView>, Problem> {
     let thread = find(&app, &caller, id).await?;
     if_match.check(&view::etag(&thread))?;
     let mut checks = Checks::new();
-    checks.not_blank("/text", &system.text);
+    checks.not_blank("/text", &new.text);
     checks.finish()?;
     let write = operator_write(&app, &if_match, &thread);
-    let content = StepContent::System(system);
+    let NewStepKind::System = new.kind;
+    let content = StepContent::System(SystemStep { text: new.text });
     let appended = operator::append(&app.store, &caller.tenant, id, content, write).await;
     let step = appended.map_err(|error| if_match.explain(error))?;
     let step = step.ok_or_else(Problem::not_found)?;

@@ -37,6 +37,8 @@ enum Takes {
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
+const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
+const CONTEXT: &str = r#"{"text":"Ann"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
 /// Every operation: its id, the scope it needs, and what it takes.
@@ -63,10 +65,12 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_steps", "runs:read", Takes::Nothing),
     ("runs_stream", "runs:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),
+    ("threads_append", "memory:system", Takes::Json(STEP)),
     ("threads_create", "memory:write", Takes::Json("{}")),
     ("threads_delete", "memory:write", Takes::Nothing),
     ("threads_get", "memory:read", Takes::Nothing),
     ("threads_list", "memory:read", Takes::Nothing),
+    ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),
     ("threads_steps", "memory:read", Takes::Nothing),
 ];
 
@@ -200,6 +204,7 @@ impl World {
             .replace("{thread_id}", &text(&self.run["thread_id"]))
             .replace("{run_id}", &text(&self.run["id"]))
             .replace("{step_id}", &text(&self.step["id"]))
+            .replace("{block_id}", "user")
     }
 
     async fn ask(&self, operation: &Operation, path: &str, with: With<'_>) -> Answer {
