@@ -83,6 +83,9 @@ pub enum AgentlingError {
     /// The body names a version that is not the current one.
     #[error("the version in the request is not the current one")]
     VersionConflict,
+    /// The history of an interrupted run's thread changed, so the run has no place to go on from.
+    #[error("the thread's history changed since the run was interrupted: start a new run on it")]
+    ThreadWentOn,
     /// The cursor of a stream lies behind its end.
     #[error("the last event id lies ahead of the run: its last event is {last}")]
     StreamCursorAhead {
@@ -181,6 +184,7 @@ impl AgentlingError {
             | Self::ToolNameConflict { .. }
             | Self::IdempotencyKeyReused
             | Self::VersionConflict
+            | Self::ThreadWentOn
             | Self::StreamCursorAhead { .. }
             | Self::IdConflict(_)
             | Self::InUse { .. }

@@ -198,6 +198,7 @@ impl Driver {
                 let state = std::mem::take(&mut self.state);
                 self.state = records.iter().fold(state, evolve);
                 self.publisher.committed();
+                self.log_failure();
                 Ok(Hold::Kept)
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
@@ -205,6 +206,14 @@ impl Driver {
                 tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
                 Ok(Hold::Gone)
             }
+        }
+    }
+
+    /// Says in the log what callers read in `run.error`, under the same id.
+    fn log_failure(&self) {
+        if let Some(failure) = &self.journal.facts.failure {
+            let (run, error_id) = (self.claim.run, failure.error_id);
+            tracing::warn!(%run, %error_id, detail = failure.detail, "a run failed");
         }
     }
 

@@ -254,7 +254,7 @@ impl Engine {
                 context.wake.notify_one();
                 Ok(self.told(tenant, run))
             }
-            Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::VersionConflict),
+            Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
             Err(error) => Err(error.into()),
         }
     }

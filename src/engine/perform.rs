@@ -209,9 +209,13 @@ async fn ask(
     let mut on_delta = |piece: DeltaPiece| {
         publisher.delta(Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
+    let deadline = context.parts.clock.monotonic() + call.timeout;
     match context.parts.models.call(&call, &mut on_delta).await {
         Ok(answer) => heard(context, tools, effect, (turn, attempt), answer),
-        Err(error) => failed(context, effect, (turn, attempt), &for_good(error)),
+        Err(error) => {
+            let error = for_good(error);
+            failed(context, (effect, (turn, attempt)), &error, deadline)
+        }
     }
 }
 
@@ -245,11 +249,14 @@ fn heard(
 
 fn failed(
     context: &Context,
-    effect: Effect,
-    (turn, attempt): (u32, u32),
+    (effect, (turn, attempt)): (Effect, (u32, u32)),
     error: &ModelError,
+    deadline: Duration,
 ) -> Done {
+    // A pause that outlasts the turn's time leaves nothing to try again in.
+    let left = deadline.saturating_sub(context.parts.clock.monotonic());
     let pause = retry::backoff(attempt, error.retry_after_ms, context.jitter());
+    let pause = pause.filter(|pause| *pause < left);
     let cause = FailureCause::Model {
         provider: error.provider,
         provider_status: error.provider_status,

@@ -12,8 +12,10 @@ use crate::domain::run::{Failure, StopReason};
 use crate::domain::step::{RetryCause, RetryContent};
 use crate::domain::tool::{OutcomeKind, PlannedCall, ToolOutcome, Verdict};
 
-/// How often a lost worker's effect is started again before the run counts as poisoned.
-pub(super) const RECLAIMS: u32 = 4;
+/// How often an effect whose worker was lost is started again before the run counts as poisoned. An
+/// orderly shutdown gives its runs back too and is no fault of theirs, so this leaves room for many;
+/// crashes in a row are counted by the store, which is stricter.
+pub(super) const RECLAIMS: u32 = 50;
 
 /// What the model is told before the closing turn.
 pub(super) const STEP_LIMIT: &str = "Step limit reached. Give your best final answer now.";

@@ -123,6 +123,19 @@ fn collect(query: &str, found: &mut Vec<Finding>) -> IndexMap<String, Param> {
             Some((GROUP, key)) => (GROUP, Some(key)),
             _ => (name.as_ref(), None),
         };
+        if name == GROUP || name.strip_suffix('.') == Some(GROUP) {
+            let message = "is not known; a label is asked for as `metadata.{key}`";
+            found.push(Finding::new(&*name, "unknown_parameter", message));
+            continue;
+        }
+        if field == GROUP && (name.contains('\0') || value.contains('\0')) {
+            found.push(Finding::new(
+                "",
+                "text_not_storable",
+                "U+0000 cannot be stored or looked for",
+            ));
+            continue;
+        }
         let param = params.entry(field.to_owned()).or_insert_with(|| Param::new(field));
         let slot = key.unwrap_or_default().to_owned();
         if param.values.insert(slot, value.into_owned()).is_some() {

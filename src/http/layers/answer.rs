@@ -105,10 +105,21 @@ fn write(problem: Problem, request: &RequestId, ids: &SharedIds) -> Response {
 }
 
 fn log(problem: &Problem, error_id: ErrorId) {
+    // A server that stops turns everyone away, probes first of all: that is no news.
+    if problem.kind() == ProblemKind::Draining {
+        return;
+    }
     let cause = problem.source().map(|error| chain(error)).unwrap_or_default();
-    // Being turned away for now is expected under load; everything else is a fault.
-    let turned_away = problem.status() == StatusCode::SERVICE_UNAVAILABLE;
-    tracing::error!(%error_id, problem = problem.kind().slug(), turned_away, cause, "a request failed");
+    let problem_slug = problem.kind().slug();
+    if problem.status() == StatusCode::SERVICE_UNAVAILABLE {
+        turned_away(error_id, problem_slug, &cause);
+    } else {
+        tracing::error!(%error_id, problem = problem_slug, cause, "a request failed");
+    }
+}
+
+fn turned_away(error_id: ErrorId, slug: &str, cause: &str) {
+    tracing::warn!(%error_id, problem = slug, cause, "a request was turned away");
 }
 
 /// An error and what it came from, one after the other.

@@ -40,7 +40,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::ToolNameConflict { .. } => say(Kind::ToolNameConflict),
         Error::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Error::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
-        Error::VersionConflict => say(Kind::VersionConflict),
+        Error::VersionConflict | Error::ThreadWentOn => say(Kind::VersionConflict),
         Error::IdConflict(_) => say(Kind::IdConflict),
         Error::PreconditionFailed => say(Kind::PreconditionFailed),
         Error::UnknownAgent => say(Kind::UnknownAgent),

@@ -65,6 +65,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::IdempotencyInProgress, "idempotency-in-progress"),
         (E::IdempotencyKeyReused, "idempotency-key-reused"),
         (E::VersionConflict, "version-conflict"),
+        (E::ThreadWentOn, "version-conflict"),
         (E::StreamCursorAhead { last: 4 }, "stream-cursor-ahead"),
         (E::IdConflict("the id is taken"), "id-conflict"),
         (E::InUse { references: vec!["agt_1".to_owned()] }, "in-use"),

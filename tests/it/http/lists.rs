@@ -43,6 +43,17 @@ async fn labels_narrow_every_list() {
 }
 
 #[tokio::test]
+async fn a_filter_that_cannot_be_one_is_refused() {
+    let app = TestApp::start().await;
+    for path in ["/v1/agents", "/v1/threads", "/v1/runs"] {
+        for query in ["metadata=1", "metadata.=1", "metadata.a=%00", "metadata.%00=1"] {
+            let answer = app.get(&format!("{path}?{query}")).await;
+            answer.expect_problem(400, "invalid-parameter");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_page_goes_on_where_the_one_before_ended_and_only_in_the_same_list() {
     let app = TestApp::start().await;
     for _ in 0..5 {

@@ -194,3 +194,17 @@ async fn a_model_that_fails_for_good_fails_the_run_and_the_transcript_stays() {
     let request = request.header("prefer", "wait=60, handling=strict");
     app.send(request).await.expect_problem(502, "model-error");
 }
+
+#[tokio::test]
+async fn a_wait_that_outlasts_the_turn_is_not_begun() {
+    let app = TestApp::start().await;
+    let error = json!({"kind": "rate_limit", "retry_after_ms": 60_000});
+    let agent = json!({
+        "name": "busy",
+        "model_timeout_ms": 30_000,
+        "model": {"provider": "scripted", "name": "m", "script": [{"error": error}]},
+    });
+    let run = app.run(&agent, "Go.").await;
+    assert_eq!((&run["status"], &run["attempt"]), (&json!("failed"), &json!(1)));
+    assert_eq!(run["error"]["kind"], "rate_limit");
+}
