@@ -74,12 +74,6 @@ pub enum AgentlingError {
         /// The name.
         name: String,
     },
-    /// A request with this idempotency key is still being worked on.
-    #[error("a request with this idempotency key is still being worked on")]
-    IdempotencyInProgress,
-    /// The idempotency key was used with another body.
-    #[error("this idempotency key was used with another request body")]
-    IdempotencyKeyReused,
     /// The body names a version that is not the current one.
     #[error("the version in the request is not the current one")]
     VersionConflict,
@@ -95,12 +89,6 @@ pub enum AgentlingError {
     /// The id or name is taken.
     #[error("{0}")]
     IdConflict(&'static str),
-    /// It cannot be removed while others refer to it.
-    #[error("it is in use")]
-    InUse {
-        /// What refers to it.
-        references: Vec<String>,
-    },
     /// `If-Match` names a state that is not the current one.
     #[error("`If-Match` does not name the current state")]
     PreconditionFailed,
@@ -182,12 +170,10 @@ impl AgentlingError {
             | Self::RunNotActive { .. }
             | Self::RunNotWaiting { .. }
             | Self::ToolNameConflict { .. }
-            | Self::IdempotencyKeyReused
             | Self::VersionConflict
             | Self::ThreadWentOn
             | Self::StreamCursorAhead { .. }
             | Self::IdConflict(_)
-            | Self::InUse { .. }
             | Self::PreconditionFailed
             | Self::UnknownAgent
             | Self::Invalid(_)
@@ -198,7 +184,6 @@ impl AgentlingError {
             | Self::InvalidHeaderName(_)
             | Self::Internal(_) => false,
             Self::ThreadBusy { .. }
-            | Self::IdempotencyInProgress
             | Self::Overloaded
             | Self::Draining
             | Self::TooManyStreams { .. }
@@ -213,7 +198,9 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         | StoreError::Unavailable(_)
         | StoreError::StorageFull(_)
         | StoreError::OutcomeUnknown(_)
-        | StoreError::Conflict(Conflict::ThreadBusy { .. }) => true,
+        | StoreError::Conflict(Conflict::ThreadBusy { .. } | Conflict::IdempotencyInProgress) => {
+            true
+        }
         StoreError::Conflict(
             Conflict::AgentNameTaken
             | Conflict::IdTaken

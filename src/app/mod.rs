@@ -141,6 +141,7 @@ pub async fn state(
         cursors: Arc::new(Cursors::of(&cursor_key)),
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
+        public_url: config.http.public_url.as_ref().map(ToString::to_string),
         body_limits: (&config.http).into(),
         streams: StreamSlots::default(),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),

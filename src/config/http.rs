@@ -11,8 +11,10 @@ use super::reader::Reader;
 pub(super) const LISTEN: Setting =
     Setting::plain("AGENTLING_LISTEN", "address and port to serve on; port 0 picks a free one")
         .or("127.0.0.1:8080");
-pub(super) const PUBLIC_URL: Setting =
-    Setting::plain("AGENTLING_PUBLIC_URL", "the base URL under which clients reach the server");
+pub(super) const PUBLIC_URL: Setting = Setting::plain(
+    "AGENTLING_PUBLIC_URL",
+    "the base URL under which clients reach the server, for the OpenAPI document",
+);
 pub(super) const BODY_LIMIT: Setting =
     Setting::plain("AGENTLING_BODY_LIMIT_BYTES", "the largest ordinary request body").or("1048576");
 pub(super) const MEMORY_LIMIT: Setting =

@@ -68,8 +68,11 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);
-    let router =
-        open.merge(tenant).with_state(state).merge(docs::routes(&openapi::finish(&document)));
+    let mut document = openapi::finish(&document);
+    if let (Some(url), Some(served)) = (&state.public_url, document.pointer_mut("/servers/0/url")) {
+        *served = Value::from(url.as_str());
+    }
+    let router = open.merge(tenant).with_state(state).merge(docs::routes(&document));
     layers::wrap(router, ids)
 }
 

@@ -29,6 +29,8 @@ pub struct AppState {
     pub clock: SharedClock,
     /// Ids.
     pub ids: SharedIds,
+    /// The base URL under which clients reach the server, where the operator names one.
+    pub public_url: Option<String>,
     /// How large bodies may be.
     pub body_limits: BodyLimits,
     /// How many streams are open.

@@ -57,6 +57,9 @@ pub enum Conflict {
     /// The id is taken.
     #[error("this id is taken")]
     IdTaken,
+    /// A request with this idempotency key is still under way.
+    #[error("a request with this idempotency key is still being worked on")]
+    IdempotencyInProgress,
     /// The idempotency key belongs to another request.
     #[error("this idempotency key was used for another request")]
     IdempotencyKeyReused,

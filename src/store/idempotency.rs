@@ -57,7 +57,11 @@ pub(super) async fn claim(
     )
     .execute(&mut *tx)
     .await
-    .map_err(StoreError::of_write)?;
+    .map_err(|error| match StoreError::of_write(error) {
+        // The row is locked by the request that came first, for longer than a lock is waited for.
+        StoreError::Busy(_) => StoreError::Conflict(Conflict::IdempotencyInProgress),
+        error => error,
+    })?;
     if inserted.rows_affected() == 1 {
         return Ok(None);
     }

@@ -98,3 +98,10 @@ async fn a_server_publishes_the_kept_document() {
     assert!(older["openapi"].as_str().unwrap().starts_with("3.0."));
     assert_eq!(operations(&older).len(), operations(&openapi_document()).len());
 }
+
+#[tokio::test]
+async fn the_served_document_names_the_address_that_the_operator_gave() {
+    let app = TestApp::with(&[("AGENTLING_PUBLIC_URL", "https://agents.example/base/")]).await;
+    let document = app.get("/openapi.json").await.expect(200);
+    assert_eq!(document["servers"][0]["url"], "https://agents.example/base/");
+}

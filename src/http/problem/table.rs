@@ -34,12 +34,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::ThreadBusy { active_run_id } => {
             say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
-        Error::InUse { references } => {
-            say(Kind::InUse).member(|view| view.references.clone_from(references))
-        }
         Error::ToolNameConflict { .. } => say(Kind::ToolNameConflict),
-        Error::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
-        Error::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Error::VersionConflict | Error::ThreadWentOn => say(Kind::VersionConflict),
         Error::IdConflict(_) => say(Kind::IdConflict),
         Error::PreconditionFailed => say(Kind::PreconditionFailed),
@@ -83,6 +78,7 @@ fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
         Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::Stale => say(Kind::VersionConflict),
         Conflict::ThreadBusy { active_run_id } => {

@@ -146,3 +146,21 @@ async fn an_id_that_the_caller_chose_starts_one_run() {
     app.post("/v1/runs", &body).await.expect_problem(409, "id-conflict");
     assert_eq!(n_runs(&app).await, 1);
 }
+
+#[tokio::test]
+async fn a_request_whose_first_is_still_under_way_is_told_so() {
+    let app = TestApp::start().await;
+    let mut connection = app.db.connect().await;
+    let mut first = sqlx::Connection::begin(&mut connection).await.unwrap();
+    sqlx::query(
+        "INSERT INTO idempotency (tenant_id, route, key, request_hash, run_id, created_at)
+         VALUES ('default', 'POST /v1/runs', 'k', sha256('x'), gen_random_uuid(), now())",
+    )
+    .execute(&mut *first)
+    .await
+    .unwrap();
+    let agent = json!({"name": "a", "model": {"provider": "scripted", "name": "m"}});
+    let answer = post(&app, "k", &json!({"agent": agent, "input": "Go."})).await;
+    assert_eq!(answer.header("retry-after"), "1");
+    answer.expect_problem(409, "idempotency-in-progress");
+}
