@@ -88,12 +88,12 @@ impl Performer {
             Effect::CallModel { turn, attempt, closing } => {
                 let call = self.model_call((*turn, *attempt), *closing, history);
                 let pause = std::mem::take(&mut self.pause);
-                let deadline = call.timeout;
+                let left = call.timeout;
                 let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
                 let publisher = Arc::clone(publisher);
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
-                    let call = ModelCall { timeout: deadline.saturating_sub(pause), ..call };
+                    let call = ModelCall { timeout: left.saturating_sub(pause), ..call };
                     ask(&context, &tools, (effect, call), &publisher).await
                 })
             }
