@@ -13,12 +13,14 @@ use super::serve::{Signals, stop_or_give_up};
 use super::transcript::Transcript;
 use super::{Running, StartError, Surroundings};
 use crate::config::{Config, HostPort};
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, ContextStrategy};
 use crate::domain::event::DeltaKind;
 use crate::domain::id::{AgentId, RunId, TenantId};
-use crate::domain::model::{ModelSettings, ModelSpec, Provider, ScriptCall, ScriptTurn};
+use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::domain::page::PageRequest;
+use crate::domain::script::{ScriptCall, ScriptTurn};
 use crate::domain::step::{InputPart, InputText};
+use crate::domain::thread::{Announce, FramingPolicy};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
 use crate::engine::{Seen, StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -174,6 +176,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
             provider: model.provider,
             name: model.name,
             base_url: model.base_url,
+            profile: ProfileOverrides::default(),
             settings: ModelSettings::default(),
             script,
         },
@@ -189,6 +192,9 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
         parallel_tools: true,
         max_tool_output_chars: None,
         redact_errors: false,
+        framing_policy: FramingPolicy::default(),
+        announce: Announce::default(),
+        context_strategy: ContextStrategy::default(),
         loop_limit: 3,
         output_retries: 2,
         metadata: std::collections::BTreeMap::default(),

@@ -112,6 +112,7 @@ pub fn engine(config: &Config, store: &Store, around: &Surroundings) -> Result<E
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
         settings: config.engine,
+        rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),
     }))
 }

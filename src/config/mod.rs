@@ -8,6 +8,7 @@ mod error;
 mod http;
 mod providers;
 mod reader;
+mod rendering;
 mod setting;
 mod source;
 mod telemetry;
@@ -21,6 +22,7 @@ pub use engine::Engine;
 pub use error::ConfigError;
 pub use http::Http;
 pub use providers::Providers;
+pub use rendering::Rendering;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
 pub use telemetry::{LogFormat, Telemetry};
@@ -48,6 +50,7 @@ pub const SETTINGS: &[Setting] = &[
     engine::DRAIN,
     providers::OPENAI_API_KEY,
     providers::OPENAI_ORIGINS,
+    rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
     telemetry::LOG,
@@ -63,6 +66,8 @@ pub struct Config {
     pub database: Database,
     /// How runs are worked on.
     pub engine: Engine,
+    /// How histories are framed.
+    pub rendering: Rendering,
     /// Where tools may connect.
     pub egress: Egress,
     /// Keys and origins of model providers.
@@ -85,6 +90,7 @@ impl Config {
             Http::read(&mut reader),
             Database::read(&mut reader),
             Engine::read(&mut reader),
+            Rendering::read(&mut reader),
             Egress::read(&mut reader),
             Providers::read(&mut reader),
             Auth::read(&mut reader),
@@ -94,11 +100,12 @@ impl Config {
     }
 
     fn assemble(sections: Sections) -> Option<Self> {
-        let (http, database, engine, egress, providers, auth, telemetry) = sections;
+        let (http, database, engine, rendering, egress, providers, auth, telemetry) = sections;
         Some(Self {
             http: http?,
             database: database?,
             engine: engine?,
+            rendering: rendering?,
             egress: egress?,
             providers: providers?,
             auth,
@@ -112,6 +119,7 @@ type Sections = (
     Option<Http>,
     Option<Database>,
     Option<Engine>,
+    Option<Rendering>,
     Option<Egress>,
     Option<Providers>,
     Auth,

@@ -9,7 +9,9 @@ use utoipa::ToSchema;
 
 use super::id::AgentId;
 use super::model::ModelSpec;
+use super::thread::{Announce, FramingPolicy};
 use super::tool::ToolSpec;
+use crate::labels;
 
 /// A caller's own labels: at most 50 pairs, keys of 64 and values of 512 characters.
 pub type Metadata = BTreeMap<String, String>;
@@ -62,6 +64,19 @@ pub struct AgentSpec {
     /// stay, the text goes to the operator's log.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redact_errors: bool,
+    /// How the history of a thread that a run of this agent creates is framed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(default = "frames")]
+    pub framing_policy: FramingPolicy,
+    /// Whether such a thread explains its system blocks to models that have no entry of their own for
+    /// them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(default = "when_needed")]
+    pub announce: Announce,
+    /// What is done when the conversation no longer fits the model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(default = "error")]
+    pub context_strategy: ContextStrategy,
     /// Identical turns in a row that end a run, 2–100.
     #[serde(default = "defaults::loop_limit")]
     #[schema(minimum = 2, maximum = 100, default = 3)]
@@ -74,6 +89,30 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub metadata: Metadata,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+labels! {
+    /// What is done when the conversation no longer fits the model's context window. The steps stay
+    /// stored whatever is done; what a model is sent changes, and that is a step of its own.
+    ContextStrategy {
+        /// The run fails.
+        Error = "error",
+        /// What older tool calls gave back is left out.
+        DropToolOutput = "drop_tool_output",
+        /// Older steps are replaced by a summary that the model writes in a call of its own.
+        Summarize = "summarize",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for ContextStrategy {
+    fn default() -> Self {
+        Self::Error
+    }
 }
 
 mod defaults {

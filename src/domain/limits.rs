@@ -11,6 +11,9 @@ pub const UNPARSABLE_RETRIES: u32 = 2;
 /// Runs that a tenant may have waiting.
 pub const QUEUED_PER_TENANT: u32 = 1_000;
 
+/// What the model is told before the closing turn.
+pub const STEP_LIMIT: &str = "Step limit reached. Give your best final answer now.";
+
 /// The bounds of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -29,6 +29,7 @@
 pub mod agent;
 pub mod caller;
 pub mod event;
+pub mod file;
 pub mod id;
 pub mod json;
 pub mod label;
@@ -38,6 +39,8 @@ pub mod message;
 pub mod model;
 pub mod page;
 pub mod run;
+pub mod script;
 pub mod step;
+pub mod tag;
 pub mod thread;
 pub mod tool;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::script::ScriptTurn;
 use crate::labels;
 
 labels! {
@@ -29,6 +30,9 @@ pub struct ModelSpec {
     /// `http://127.0.0.1:8000/v1`. Absent: the provider's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
+    /// What is known of the model behind its address, where the server does not know it better.
+    #[serde(default, skip_serializing_if = "ProfileOverrides::is_empty")]
+    pub profile: ProfileOverrides,
     /// Sampling and size settings. Absent settings are not sent.
     #[serde(default, skip_serializing_if = "ModelSettings::is_empty")]
     pub settings: ModelSettings,
@@ -37,6 +41,42 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub script: Vec<ScriptTurn>,
+}
+
+/// Facts about a model behind its address that take the place of what the server assumes; each is
+/// left as assumed when absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileOverrides {
+    /// Whether it understands system messages in the middle of a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_system: Option<bool>,
+    /// Whether it reads images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<bool>,
+    /// Whether it reads files that are neither text nor image, such as PDF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<bool>,
+    /// The longest call id it accepts, 8–128 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 8, maximum = 128)]
+    pub max_call_id: Option<u16>,
+    /// The longest tool name it accepts, 1–128 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 128)]
+    pub max_tool_name: Option<u16>,
+    /// How many tokens a conversation may have, its reply included; 1,024 or more. Absent: unknown,
+    /// and the conversation is sent as it is until the provider refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1024)]
+    pub context_window: Option<u32>,
+}
+
+impl ProfileOverrides {
+    /// Whether everything is left as assumed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Settings of a model call; each is left to the provider when absent.
@@ -84,101 +124,6 @@ impl ModelSettings {
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// One reply of the scripted model.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScriptTurn {
-    /// The reply's text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The reply's thinking.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thinking: Option<String>,
-    /// Tool calls of the reply.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tool_calls: Vec<ScriptCall>,
-    /// Answers with the last user text.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub echo: bool,
-    /// Wait before the reply, in milliseconds; at most 600,000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(maximum = 600_000)]
-    pub delay_ms: Option<u64>,
-    /// Streams the text in this many deltas.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 10_000)]
-    pub chunks: Option<u32>,
-    /// The finish reason; by default `tool_calls` with calls and `stop` without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finish_reason: Option<FinishReason>,
-    /// Token counts to report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<ScriptUsage>,
-    /// Fails instead of answering.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ScriptError>,
-}
-
-/// One tool call of the scripted model. Exactly one of `arguments` and `raw_arguments` is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScriptCall {
-    /// The tool's name.
-    pub name: String,
-    /// The arguments as an object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub arguments: Option<serde_json::Map<String, Value>>,
-    /// The arguments as any text, to show what a broken reply leads to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raw_arguments: Option<String>,
-    /// The provider's call id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-}
-
-/// Token counts of a scripted reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScriptUsage {
-    /// Input tokens.
-    #[serde(default)]
-    pub input: u64,
-    /// Output tokens.
-    #[serde(default)]
-    pub output: u64,
-}
-
-/// A scripted failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScriptError {
-    /// What kind of failure.
-    pub kind: ScriptErrorKind,
-    /// Fails this many attempts of the turn and then answers; absent: always fails.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub times: Option<u32>,
-    /// What the provider says about when to try again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
-}
-
-labels! {
-    /// How the scripted model can fail.
-    ScriptErrorKind {
-        /// The provider answers 500.
-        Server = "server",
-        /// The provider answers 429.
-        RateLimit = "rate_limit",
-        /// The provider never answers.
-        Timeout = "timeout",
-        /// The provider answers 400.
-        BadRequest = "bad_request",
-        /// The stream is cut after its first half.
-        Disconnect = "disconnect",
     }
 }
 

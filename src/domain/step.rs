@@ -1,12 +1,16 @@
 //! Steps: the entries of a thread's history, by kind.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::file::FilePart;
 use super::id::{BlockId, CallId, RunId, StepId, ThreadId};
 use super::message::Reply;
+use super::model::Usage;
 use super::run::StopReason;
 use super::tool::ToolOutcome;
 use crate::labels;
@@ -24,6 +28,10 @@ labels! {
         System = "system",
         /// A block of context, set or withdrawn.
         Context = "context",
+        /// Tools that the model may call from now on, or no longer.
+        Tools = "tools",
+        /// What stands for older steps in what a model is sent.
+        Summary = "summary",
         /// The answer.
         Final = "final",
     }
@@ -43,6 +51,10 @@ pub enum StepContent {
     System(SystemStep),
     /// A block of context, set or withdrawn.
     Context(ContextStep),
+    /// Tools that the model may call from now on, or no longer.
+    Tools(ToolsStep),
+    /// What stands for older steps in what a model is sent.
+    Summary(SummaryStep),
     /// The answer.
     Final(FinalStep),
 }
@@ -56,7 +68,21 @@ impl StepContent {
             Self::Retry(_) => StepKind::Retry,
             Self::System(_) => StepKind::System,
             Self::Context(_) => StepKind::Context,
+            Self::Tools(_) => StepKind::Tools,
+            Self::Summary(_) => StepKind::Summary,
             Self::Final(_) => StepKind::Final,
+        }
+    }
+
+    /// The same where every step of the history stands `by` places further on: what it says of other
+    /// steps moves along.
+    pub fn moved_by(&self, by: i64) -> Cow<'_, Self> {
+        match self {
+            Self::Summary(summary) if by != 0 => {
+                let through_seq = summary.through_seq.saturating_add(by);
+                Cow::Owned(Self::Summary(SummaryStep { through_seq, ..summary.clone() }))
+            }
+            other => Cow::Borrowed(other),
         }
     }
 }
@@ -75,6 +101,18 @@ pub struct TaskStep {
 pub enum InputPart {
     /// Text.
     Text(InputText),
+    /// A file.
+    File(FilePart),
+}
+
+impl InputPart {
+    /// The text, when it is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(part) => Some(&part.text),
+            Self::File(_) => None,
+        }
+    }
 }
 
 /// Text of a caller.
@@ -197,6 +235,44 @@ pub struct ContextStep {
     pub id: BlockId,
     /// What it says from now on; `None` when it is withdrawn.
     pub text: Option<String>,
+}
+
+/// A change of the tools that the model may call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolsStep {
+    /// Names of the tools that came.
+    #[serde(default)]
+    pub added: Vec<String>,
+    /// Names of the tools that went.
+    #[serde(default)]
+    pub removed: Vec<String>,
+}
+
+/// What stands for older steps in what a model is sent. The steps themselves stay stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SummaryStep {
+    /// How much of the steps up to `through_seq` it stands for.
+    pub replaces: Replaces,
+    /// `seq` of the last step it stands for.
+    pub through_seq: i64,
+    /// What is told of them; only where steps are replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The tokens that writing it took, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+labels! {
+    /// How much of older steps a summary stands for.
+    Replaces {
+        /// All of them: the model reads the summary's text instead.
+        Steps = "steps",
+        /// What their tools gave back; everything else is told as before.
+        ToolOutput = "tool_output",
+    }
 }
 
 /// The answer.

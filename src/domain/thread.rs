@@ -11,7 +11,48 @@ labels! {
     FramingPolicy {
         /// Frames around quoted and framework text, nothing else.
         Frames = "frames",
+        /// The same, and a note of the system beside what resembles a frame without being one.
+        FramesAndNotes = "frames_and_notes",
     }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for FramingPolicy {
+    fn default() -> Self {
+        Self::Frames
+    }
+}
+
+labels! {
+    /// Whether a model that has no system entry of its own in mid-conversation is told, in its standing
+    /// instructions, where system blocks on the user's channel come from.
+    Announce {
+        /// It is not told.
+        Never = "never",
+        /// With notes, it is told from the first request that holds such a block.
+        WhenNeeded = "when_needed",
+        /// It is told in every request.
+        Always = "always",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for Announce {
+    fn default() -> Self {
+        Self::WhenNeeded
+    }
+}
+
+/// How a thread's history is framed. It is stored when the thread is created and never changes under
+/// it, so that rendering an old thread again gives the same bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Framing {
+    /// What is framed.
+    pub policy: FramingPolicy,
+    /// Whether the frames are explained.
+    pub announce: Announce,
+    /// The data tags that the operator had registered, sorted.
+    pub tags: Vec<String>,
 }
 
 /// A thread as stored.
@@ -20,7 +61,7 @@ pub struct Thread {
     /// Its id.
     pub id: ThreadId,
     /// How its history is framed.
-    pub framing_policy: FramingPolicy,
+    pub framing: Framing,
     /// The caller's own labels.
     pub metadata: Metadata,
     /// `seq` of the first step that a model sees: a reset or a loaded memory moves it forward, the

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::file::FilePart;
 use super::id::CallId;
 use super::json::spelt;
 use crate::labels;
@@ -240,6 +241,9 @@ pub struct ToolOutcome {
     /// What the tool gave back, whole; only of a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ToolOutput>,
+    /// Files that the tool gave back; only of a success.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FilePart>,
     /// What went wrong; only of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolFailure>,
@@ -333,6 +337,7 @@ impl ToolOutcome {
             is_error: true,
             kind,
             output: None,
+            files: Vec::new(),
             error,
             attempts: 0,
             started_at: None,

@@ -11,7 +11,7 @@ use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::run::{Run, RunFacts};
 use crate::domain::step::{InputPart, StepContent, TaskStep};
-use crate::domain::thread::{FramingPolicy, Thread};
+use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
 use crate::store::agents::{self, AgentRef};
 use crate::store::idempotency::IdempotencyKey;
@@ -108,7 +108,12 @@ async fn prepare(
     let (new_thread, thread_id, reset) = match start.thread {
         ThreadChoice::Existing { id, reset } => (None, id, reset),
         ThreadChoice::New => {
-            let thread = empty_thread(ThreadId::from(ids.sortable()), now);
+            let framing = Framing {
+                policy: agent.spec.framing_policy,
+                announce: agent.spec.announce,
+                tags: context.parts.rendering.framing_tags.clone(),
+            };
+            let thread = empty_thread(ThreadId::from(ids.sortable()), framing, now);
             let id = thread.id;
             (Some(thread), id, false)
         }
@@ -140,10 +145,10 @@ async fn prepare(
 }
 
 /// A thread without history or labels.
-fn empty_thread(id: ThreadId, now: chrono::DateTime<chrono::Utc>) -> Thread {
+fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Utc>) -> Thread {
     Thread {
         id,
-        framing_policy: FramingPolicy::Frames,
+        framing,
         metadata: Metadata::new(),
         memory_from: 1,
         head_seq: 0,

@@ -171,6 +171,10 @@ impl Driver {
 
     async fn finish(&mut self, done: Done) -> Result<Hold, StoreError> {
         self.running.remove(&done.effect);
+        if self.performer.shortens(&done, &self.state) {
+            // The same effect is due again, and its conversation is made shorter first.
+            return Ok(Hold::Kept);
+        }
         self.performer.pause(done.pause.unwrap_or_default());
         let error = done.operator_detail;
         let hold = self.take(done.input, done.raw_reply).await?;

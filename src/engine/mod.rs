@@ -30,6 +30,7 @@ use crate::config;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunStatus};
+use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::steer::{self, Steered};
@@ -78,6 +79,8 @@ pub struct Parts {
     pub ids: SharedIds,
     /// Bounds and intervals.
     pub settings: config::Engine,
+    /// How new threads are framed.
+    pub rendering: config::Rendering,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
 }
@@ -167,6 +170,12 @@ impl Engine {
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
         agents::check(&self.context.parts.toolbox, spec, at)
+    }
+
+    /// How a thread that is created now frames its history.
+    pub fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
+        let tags = self.context.parts.rendering.framing_tags.clone();
+        Framing { policy, announce, tags }
     }
 
     /// Accepts a run.

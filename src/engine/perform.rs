@@ -7,21 +7,21 @@ use futures::future::BoxFuture;
 
 use super::feed::Publisher;
 use super::{Context, sanitise};
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, ContextStrategy};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
 use crate::domain::model::{ModelError, ModelErrorKind};
 use crate::domain::run::{Failure, FailureCause};
-use crate::domain::step::StepContent;
+use crate::domain::step::{Replaces, StepContent, SummaryStep};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::provider::{ModelAnswer, ModelCall, retry};
-use crate::render::framing::Tags;
+use crate::provider::{ModelAnswer, ModelCall, SUMMARY_TURN, retry};
+use crate::render::compaction::{self, Cut};
 use crate::render::observation::OutputLimits;
 use crate::render::profile::Profile;
-use crate::render::{RenderInput, render};
+use crate::render::{FramingRules, RenderInput, render};
 use crate::store::journal::LoadedRun;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
@@ -40,19 +40,32 @@ pub(super) struct Done {
     pub(super) pause: Option<Duration>,
 }
 
+/// What can be done with a conversation that does not fit.
+enum Shortening {
+    /// Leave output out.
+    Drop(SummaryStep),
+    /// Ask for a summary.
+    Summarise(Cut, Box<ModelCall>),
+    /// Nothing.
+    Impossible,
+}
+
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
     agent: Arc<AgentSpec>,
     tools: Arc<ToolSet>,
     profile: Profile,
-    tags: Tags,
+    framing: FramingRules,
+    first_seq: i64,
     limits: OutputLimits,
     epoch: i64,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
     /// turn, retries and pauses included.
     began: (u32, Duration),
+    /// The last turn whose prompt the provider found too long.
+    too_long: u32,
 }
 
 impl Performer {
@@ -62,12 +75,14 @@ impl Performer {
             context: Arc::clone(context),
             tools: Arc::new(context.parts.toolbox.toolset(agent)),
             profile: Profile::resolve(&agent.model),
-            tags: Tags::default(),
+            framing: FramingRules::from(&loaded.framing),
+            first_seq: loaded.memory_from,
             limits: OutputLimits::from(agent),
             agent: Arc::new(agent.clone()),
             epoch,
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
+            too_long: 0,
         }
     }
 
@@ -87,6 +102,7 @@ impl Performer {
         match &effect {
             Effect::CallModel { turn, attempt, closing } => {
                 let call = self.model_call((*turn, *attempt), *closing, history);
+                let shortening = self.shortening(&call, state, history);
                 let pause = std::mem::take(&mut self.pause);
                 let left = call.timeout;
                 let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
@@ -94,7 +110,10 @@ impl Performer {
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
                     let call = ModelCall { timeout: left.saturating_sub(pause), ..call };
-                    ask(&context, &tools, (effect, call), &publisher).await
+                    match shortening {
+                        None => ask(&context, &tools, (effect, call), &publisher).await,
+                        Some(shortening) => shorten(&context, effect, &call, shortening).await,
+                    }
                 })
             }
             Effect::CallTool { call_id, attempt } => {
@@ -165,9 +184,10 @@ impl Performer {
             model: &self.agent.model,
             instructions: self.agent.instructions.as_deref(),
             steps: history,
+            first_seq: self.first_seq,
             tools: self.tools.definitions(),
             closing,
-            tags: &self.tags,
+            framing: &self.framing,
             limits: &self.limits,
         };
         ModelCall {
@@ -178,6 +198,52 @@ impl Performer {
             attempt,
             timeout: self.time_left(turn),
         }
+    }
+
+    /// Whether a failed call is a reason to make the conversation shorter and ask again. It is once a
+    /// turn, for an agent that wants it.
+    pub(super) fn shortens(&mut self, done: &Done, state: &State) -> bool {
+        let Effect::CallModel { turn, .. } = done.effect else { return false };
+        let wants_it = self.agent.context_strategy != ContextStrategy::Error;
+        let is_new = !state.is_compacted() && self.too_long != turn;
+        let shortens = wants_it && is_new && is_too_long(done);
+        if shortens {
+            self.too_long = turn;
+        }
+        shortens
+    }
+
+    /// What to do before a call whose prompt does not fit, as far as is known.
+    fn shortening(
+        &self,
+        call: &ModelCall,
+        state: &State,
+        history: &[StepContent],
+    ) -> Option<Shortening> {
+        let window = self.profile.context_window;
+        if self.too_long != call.turn && compaction::fits(&call.prompt, window) {
+            return None;
+        }
+        if state.is_compacted() && self.too_long == call.turn {
+            // It was made shorter because the provider refused it; the provider judges again.
+            return None;
+        }
+        let strategy = Some(self.agent.context_strategy).filter(|_| !state.is_compacted());
+        let cut = strategy.and_then(|s| compaction::cut(history, self.first_seq, s, window));
+        Some(match cut {
+            None => Shortening::Impossible,
+            Some(cut) if cut.replaces == Replaces::ToolOutput => {
+                Shortening::Drop(cut.without_text())
+            }
+            Some(cut) => {
+                let steps = (history, self.first_seq);
+                let reader = (&self.framing.tags, window);
+                let model = &self.agent.model;
+                let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
+                let call = ModelCall { prompt, turn: SUMMARY_TURN, ..call.clone() };
+                Shortening::Summarise(cut, Box::new(call))
+            }
+        })
     }
 
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
@@ -217,6 +283,53 @@ async fn ask(
             failed(context, (effect, (turn, attempt)), &error, deadline)
         }
     }
+}
+
+fn is_too_long(done: &Done) -> bool {
+    let Input::ModelFailed { failure, .. } = &done.input else { return false };
+    matches!(failure.cause, FailureCause::Model { kind: ModelErrorKind::ContextWindow, .. })
+}
+
+/// Makes the conversation shorter. A summary is a model call of its own, within the turn's time, whose
+/// deltas are nobody's answer.
+async fn shorten(
+    context: &Context,
+    effect: Effect,
+    asked: &ModelCall,
+    shortening: Shortening,
+) -> Done {
+    let (turn, attempt, provider) = (asked.turn, asked.attempt, asked.spec.provider);
+    let deadline = context.parts.clock.monotonic() + asked.timeout;
+    let summary = match shortening {
+        Shortening::Drop(summary) => Ok(summary),
+        Shortening::Summarise(cut, call) => {
+            summarise(context, cut, &ModelCall { timeout: asked.timeout, ..*call }).await
+        }
+        Shortening::Impossible => {
+            let what = "nothing in the conversation can be made shorter";
+            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what))
+        }
+    };
+    match summary {
+        Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
+        Err(error) => failed(context, (effect, (turn, attempt)), &for_good(error), deadline),
+    }
+}
+
+/// Asks a model for a summary.
+pub(super) async fn summarise(
+    context: &Context,
+    cut: Cut,
+    call: &ModelCall,
+) -> Result<SummaryStep, ModelError> {
+    let answer = context.parts.models.call(call, &mut |_| {}).await?;
+    let mut reply = answer.reply;
+    sanitise::reply(&mut reply);
+    let text = reply.text().filter(|text| !text.trim().is_empty()).ok_or_else(|| {
+        let what = "the model was asked for a summary and wrote none";
+        ModelError::new(call.spec.provider, ModelErrorKind::UnusableOutput, what)
+    })?;
+    Ok(SummaryStep { text: Some(text), usage: reply.usage, ..cut.without_text() })
 }
 
 /// A call that took all that was left of its turn has failed for good.

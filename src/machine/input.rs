@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::id::CallId;
 use crate::domain::message::Reply;
 use crate::domain::run::Failure;
+use crate::domain::step::SummaryStep;
 use crate::domain::tool::{PlannedCall, ToolOutcome, Verdict};
 
 /// Something that happened outside the machine.
@@ -36,6 +37,15 @@ pub enum Input {
         retryable: bool,
         /// What a final failure says.
         failure: Failure,
+    },
+    /// The conversation does not fit the model, and a way was found to make it shorter.
+    Compacted {
+        /// The turn that waits for it.
+        turn: u32,
+        /// The attempt that waits for it.
+        attempt: u32,
+        /// What stands for older steps from now on.
+        summary: SummaryStep,
     },
     /// Calls are about to be sent; they must be on record as started before a byte goes out.
     CallsStarting {

@@ -43,6 +43,11 @@ pub fn decide(state: &State, input: Input, limits: &Limits) -> Vec<Record> {
                 turn::model_failed(&mut draft, retryable, failure);
             }
         }
+        Input::Compacted { turn, attempt, summary } => {
+            if state.awaits_reply(turn, attempt) {
+                turn::compacted(&mut draft, summary);
+            }
+        }
         Input::CallsStarting { call_ids } => {
             if *state.phase() == Phase::Acting {
                 calls::starting(&mut draft, &call_ids);

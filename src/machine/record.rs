@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::domain::id::CallId;
 use crate::domain::message::Reply;
 use crate::domain::run::{Failure, StopReason};
-use crate::domain::step::{InputPart, RetryCause, RetryContent};
+use crate::domain::step::{InputPart, RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{PlannedCall, ToolOutcome};
 
 /// One thing that happened to a run. All records of one decision are committed together.
@@ -72,6 +72,13 @@ pub enum Record {
         cause: RetryCause,
         /// What is said.
         content: RetryContent,
+    },
+    /// Older steps are told in a shorter form from now on: a `summary` step.
+    Compacted {
+        /// The turn that did not fit.
+        turn: u32,
+        /// What stands for them.
+        summary: SummaryStep,
     },
     /// The run ended (C6).
     Ended(Ending),

@@ -118,6 +118,8 @@ pub struct State {
     /// Turns in a row that asked for the same, this one included; 0 after one that asked nothing.
     pub(super) n_repeats: u32,
     signature: Option<Signature>,
+    /// The last turn before which older steps were told in a shorter form; 0 when there is none.
+    compacted_turn: u32,
 }
 
 impl State {
@@ -184,6 +186,11 @@ impl State {
         self.phase == Phase::Thinking && (self.turn, self.attempt) == (turn, attempt)
     }
 
+    /// Whether the conversation was made shorter for the current turn.
+    pub const fn is_compacted(&self) -> bool {
+        self.turn > 0 && self.compacted_turn == self.turn
+    }
+
     /// Whether the outcome of this attempt of a call is waited for.
     pub fn awaits_outcome(&self, call_id: &CallId, attempt: u32) -> bool {
         self.phase == Phase::Acting
@@ -201,6 +208,7 @@ impl State {
                 self.start_turn(*turn, *attempt, *closing);
             }
             Record::SystemSaid { .. } => {}
+            Record::Compacted { turn, .. } => self.compacted_turn = *turn,
             Record::Replied { reply, calls, .. } => self.hear(reply, calls),
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {

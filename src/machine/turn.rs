@@ -5,20 +5,17 @@ use super::draft::{Draft, poisoned};
 use super::record::Record;
 use super::repeat;
 use super::state::is_cut;
-use crate::domain::limits::UNPARSABLE_RETRIES;
+use crate::domain::limits::{STEP_LIMIT, UNPARSABLE_RETRIES};
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelErrorKind};
 use crate::domain::run::{Failure, StopReason};
-use crate::domain::step::{RetryCause, RetryContent};
+use crate::domain::step::{RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{OutcomeKind, PlannedCall, ToolOutcome, Verdict};
 
 /// How often an effect whose worker was lost is started again before the run counts as poisoned. An
 /// orderly shutdown gives its runs back too and is no fault of theirs, so this leaves room for many;
 /// crashes in a row are counted by the store, which is stricter.
 pub(super) const RECLAIMS: u32 = 50;
-
-/// What the model is told before the closing turn.
-pub(super) const STEP_LIMIT: &str = "Step limit reached. Give your best final answer now.";
 
 /// What the model is told after a reply with nothing usable in it. Every agent can call a tool
 /// (`final_answer` at least) and no agent can return an image, so one of the fixed sentences fits.
@@ -57,6 +54,14 @@ pub(super) fn model_failed(draft: &mut Draft<'_>, retryable: bool, failure: Fail
         again(draft);
     } else {
         draft.fail(failure);
+    }
+}
+
+/// Takes the shorter form on record; the model is then asked what is due all the same. A turn that does
+/// not fit after that will not fit after another time, so it counts once a turn.
+pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
+    if !draft.state.is_compacted() {
+        draft.push(Record::Compacted { turn: draft.state.turn(), summary });
     }
 }
 

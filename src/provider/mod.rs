@@ -24,6 +24,9 @@ use crate::wire::{self, DeltaPiece, Profile, Prompt};
 use answer::Reader;
 use peer::Peer;
 
+/// The turn of a model call that writes a summary: it is none of a run's.
+pub const SUMMARY_TURN: u32 = 0;
+
 /// One attempt at one turn.
 #[derive(Debug, Clone)]
 pub struct ModelCall {
@@ -33,7 +36,7 @@ pub struct ModelCall {
     pub prompt: Prompt,
     /// What the model can do.
     pub profile: Profile,
-    /// The turn, from 1.
+    /// The turn, from 1, or [`SUMMARY_TURN`].
     pub turn: u32,
     /// The attempt at the turn, from 1.
     pub attempt: u32,

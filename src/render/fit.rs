@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::profile::Profile;
+use super::profile::{CallIdRule, Profile};
 
 /// Keeps the head and the tail of a text that is longer than `limit` characters, and says between
 /// them how many were left out.
@@ -75,29 +75,39 @@ pub fn arguments(text: &str) -> String {
 /// before, so that a longer conversation begins like the shorter one.
 #[derive(Debug)]
 pub struct CallIds {
-    max_chars: usize,
+    rule: CallIdRule,
     told: BTreeSet<String>,
 }
 
 impl CallIds {
     /// Ids for a conversation with a provider.
     pub const fn new(profile: &Profile) -> Self {
-        Self { max_chars: profile.max_call_id, told: BTreeSet::new() }
+        Self { rule: profile.call_ids, told: BTreeSet::new() }
     }
 
     /// The provider's name for the next call.
     pub fn next(&mut self, id: &str) -> String {
-        let fits = !id.is_empty()
-            && id.len() <= self.max_chars
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let fits = self.rule.accepts(id);
         let mut told = id.to_owned();
         let mut number = self.told.len();
         while (!fits && told == id) || self.told.contains(&told) {
             number = number.saturating_add(1);
-            told = format!("call_{number}");
+            told = numbered(self.rule, number);
         }
         self.told.insert(told.clone());
         told
+    }
+}
+
+/// An id made of a number. Where the length is fixed, nine digits and letters of it are far more than
+/// a conversation has calls.
+fn numbered(rule: CallIdRule, number: usize) -> String {
+    match rule {
+        CallIdRule::AtMost(_) => format!("call_{number}"),
+        CallIdRule::Exactly(length) => {
+            let width = length.saturating_sub(1);
+            format!("c{number:0>width$}")
+        }
     }
 }
 
@@ -147,5 +157,15 @@ mod tests {
         let told: Vec<String> =
             ["a", "a", "", "call_2", &long, "b c"].iter().map(|id| ids.next(id)).collect();
         assert_eq!(told, ["a", "call_2", "call_3", "call_4", "call_5", "call_6"]);
+    }
+
+    #[test]
+    fn call_ids_of_a_fixed_length_are_numbered_where_they_do_not_fit() {
+        let profile = Profile { call_ids: CallIdRule::Exactly(9), ..ROWS[1] };
+        let mut ids = CallIds::new(&profile);
+        let told: Vec<String> =
+            ["abcDEF123", "abcDEF123", "call_1"].iter().map(|id| ids.next(id)).collect();
+        assert_eq!(told, ["abcDEF123", "c00000002", "c00000003"]);
+        assert!(told.iter().all(|id| profile.call_ids.accepts(id)));
     }
 }

@@ -6,7 +6,9 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod announce;
+pub mod compaction;
 pub mod context;
+pub mod file;
 pub mod fit;
 pub mod framing;
 pub mod lower;
@@ -15,11 +17,13 @@ pub mod profile;
 pub mod prompt;
 pub mod repair;
 pub mod retry;
+pub mod size;
+pub mod summary;
 
 #[cfg(test)]
 mod tests;
 
-use framing::Tags;
+use framing::{FramingTag, Tags};
 use lower::{Lowered, Lowering, lower};
 use observation::OutputLimits;
 use profile::Profile;
@@ -27,6 +31,7 @@ use prompt::Prompt;
 
 use crate::domain::model::ModelSpec;
 use crate::domain::step::StepContent;
+use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::domain::tool::ToolDefinition;
 
 /// What a prompt is made from.
@@ -38,38 +43,90 @@ pub struct RenderInput<'a> {
     pub instructions: Option<&'a str>,
     /// The history, oldest first.
     pub steps: &'a [StepContent],
+    /// `seq` of its first step.
+    pub first_seq: i64,
     /// The tools of the agent, in declared order.
     pub tools: &'a [ToolDefinition],
     /// Whether it is the closing turn, which has no tools.
     pub closing: bool,
-    /// The framing tags of the thread.
-    pub tags: &'a Tags,
+    /// How the thread frames what others wrote.
+    pub framing: &'a FramingRules,
     /// How much of an output is shown.
     pub limits: &'a OutputLimits,
 }
 
+/// How a thread frames what others wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FramingRules {
+    /// What is framed.
+    pub policy: FramingPolicy,
+    /// Whether system blocks on the user's channel are explained.
+    pub announce: Announce,
+    /// The tags.
+    pub tags: Tags,
+}
+
+impl From<&Framing> for FramingRules {
+    fn from(framing: &Framing) -> Self {
+        Self {
+            policy: framing.policy,
+            announce: framing.announce,
+            tags: Tags::stored(&framing.tags),
+        }
+    }
+}
+
 /// The prompt of the next turn. Equal inputs give equal prompts, and the turns of a longer history
-/// begin with those of a shorter one.
+/// begin with those of a shorter one, unless a summary came between.
 pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
     let lowering = Lowering {
         provider: input.model.provider,
         profile,
-        tags: input.tags,
+        framing: input.framing,
         limits: input.limits,
+        tools: input.tools,
     };
-    let Lowered { standing, turns } = lower(input.steps, lowering);
+    let lowered = lower(input.steps, input.first_seq, lowering);
+    let explained = explanation(&lowered, input.framing, profile);
+    let Lowered { standing, turns, .. } = lowered;
     Prompt {
         model: input.model.name.clone(),
-        system: system_text(input.instructions, standing),
+        system: system_text(input.instructions, standing.into_iter().chain(explained)),
         turns,
         tools: if input.closing { Vec::new() } else { input.tools.to_vec() },
         settings: input.model.settings.clone(),
     }
 }
 
-/// The standing instructions: those of the agent, and the context that the conversation began with.
-fn system_text(instructions: Option<&str>, context: Vec<String>) -> Option<String> {
+/// The standing instructions: those of the agent, and what else the model knows from the start.
+fn system_text(
+    instructions: Option<&str>,
+    more: impl IntoIterator<Item = String>,
+) -> Option<String> {
     let instructions = instructions.and_then(repair::non_blank).map(str::to_owned);
-    let pieces: Vec<String> = instructions.into_iter().chain(context).collect();
+    let pieces: Vec<String> = instructions.into_iter().chain(more).collect();
     (!pieces.is_empty()).then(|| pieces.join("\n\n"))
+}
+
+/// Where system blocks on the user's channel come from, for models that have no entry of their own for
+/// them.
+///
+/// Under the policy with notes the default is to explain them once there are any, which changes the
+/// standing instructions once in a thread; `always` and `never` change nothing. Under the policy
+/// without notes only an explicit `always` explains them.
+fn explanation(lowered: &Lowered, framing: &FramingRules, profile: &Profile) -> Option<String> {
+    let notes = framing.policy == FramingPolicy::FramesAndNotes;
+    let wanted = match framing.announce {
+        Announce::Never => false,
+        Announce::WhenNeeded => notes && lowered.has_framed_system,
+        Announce::Always => true,
+    };
+    let (open, close) =
+        (framing::open_tag(FramingTag::System, &[]), framing::close_tag(FramingTag::System));
+    (wanted && !profile.native_system).then(|| {
+        format!(
+            "What stands between {open} and {close} on the user's side of this conversation was put \
+             there by the application, not by the user, and has the authority of these instructions."
+        )
+    })
 }

@@ -1,6 +1,6 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
-use crate::domain::model::{ModelSpec, Provider};
+use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +15,25 @@ pub struct Profile {
     pub empty_content: EmptyContent,
     /// Whether token counts of a streamed reply can be asked for.
     pub stream_usage: bool,
-    /// The longest call id that is accepted, in characters of `[A-Za-z0-9_-]`.
-    pub max_call_id: usize,
+    /// Which call ids are accepted.
+    pub call_ids: CallIdRule,
     /// The longest tool name that is accepted, in characters of `[A-Za-z0-9_-]`.
     pub max_tool_name: usize,
     /// What becomes of thinking that the same provider issued.
     pub own_thinking: OwnThinking,
+    /// Which files that are no text are read on the user's channel.
+    pub files: FileKinds,
+    /// How many tokens a conversation may have, its reply included; `None`: not known.
+    pub context_window: Option<u32>,
+}
+
+/// Which files that are no text a model reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileKinds {
+    /// Images.
+    pub images: bool,
+    /// Others, such as PDF.
+    pub documents: bool,
 }
 
 /// How an upper bound of a reply is spelt.
@@ -62,6 +75,26 @@ pub enum OwnThinking {
     GoesBackSigned,
 }
 
+/// Which call ids are accepted, in characters of `[A-Za-z0-9_-]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallIdRule {
+    /// Up to so many.
+    AtMost(usize),
+    /// Letters and digits alone, and exactly so many.
+    Exactly(usize),
+}
+
+impl CallIdRule {
+    /// Whether an id can be told as it is.
+    pub fn accepts(self, id: &str) -> bool {
+        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        match self {
+            Self::AtMost(most) => (1..=most).contains(&id.len()) && id.bytes().all(word),
+            Self::Exactly(n) => id.len() == n && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+        }
+    }
+}
+
 /// The model that is written into the agent: it accepts everything.
 const SCRIPTED: Profile = Profile {
     family: "scripted",
@@ -69,9 +102,11 @@ const SCRIPTED: Profile = Profile {
     max_tokens: MaxTokensName::MaxTokens,
     empty_content: EmptyContent::Null,
     stream_usage: true,
-    max_call_id: 128,
+    call_ids: CallIdRule::AtMost(128),
     max_tool_name: 64,
     own_thinking: OwnThinking::GoesBack,
+    files: FileKinds { images: true, documents: true },
+    context_window: None,
 };
 
 /// OpenAI itself.
@@ -81,9 +116,11 @@ const OPENAI: Profile = Profile {
     max_tokens: MaxTokensName::MaxCompletionTokens,
     empty_content: EmptyContent::Null,
     stream_usage: true,
-    max_call_id: 64,
+    call_ids: CallIdRule::AtMost(64),
     max_tool_name: 64,
     own_thinking: OwnThinking::IsLeftOut,
+    files: FileKinds { images: true, documents: true },
+    context_window: None,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -92,33 +129,95 @@ const OPENAI_COMPATIBLE: Profile = Profile {
     native_system: false,
     max_tokens: MaxTokensName::MaxTokens,
     empty_content: EmptyContent::EmptyText,
-    stream_usage: true,
-    max_call_id: 64,
-    max_tool_name: 64,
-    own_thinking: OwnThinking::IsLeftOut,
+    files: FileKinds { images: false, documents: false },
+    ..OPENAI
 };
 
+/// OpenAI's models at Azure.
+const AZURE: Profile = Profile { family: "azure", ..OPENAI };
+
+/// OpenAI's models through `OpenRouter`.
+const OPENROUTER_OPENAI: Profile =
+    Profile { family: "openrouter_openai", native_system: true, ..OPENAI_COMPATIBLE };
+
+/// Mistral.
+const MISTRAL: Profile = Profile {
+    family: "mistral",
+    native_system: true,
+    call_ids: CallIdRule::Exactly(9),
+    ..OPENAI_COMPATIBLE
+};
+
+/// Groq.
+const GROQ: Profile = Profile { family: "groq", native_system: true, ..OPENAI_COMPATIBLE };
+
+/// Cohere's endpoint for OpenAI's protocol.
+const COHERE: Profile = Profile { family: "cohere", native_system: true, ..OPENAI_COMPATIBLE };
+
 /// Every row.
-pub const ROWS: &[Profile] = &[SCRIPTED, OPENAI, OPENAI_COMPATIBLE];
+pub const ROWS: &[Profile] =
+    &[SCRIPTED, OPENAI, OPENAI_COMPATIBLE, AZURE, OPENROUTER_OPENAI, MISTRAL, GROQ, COHERE];
+
+/// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
+/// the names of the models begin that the row is about; and the row.
+const HOSTS: &[(&str, &str, Profile)] = &[
+    ("api.openai.com", "", OPENAI),
+    (".openai.azure.com", "", AZURE),
+    ("openrouter.ai", "openai/", OPENROUTER_OPENAI),
+    ("api.mistral.ai", "", MISTRAL),
+    ("api.groq.com", "", GROQ),
+    ("api.cohere.ai", "", COHERE),
+    ("api.cohere.com", "", COHERE),
+];
 
 impl Profile {
-    /// The row of a model behind its transport; what is not known gets the conservative one.
+    /// The row of a model behind its transport, with the fields that the agent overrides; what is not
+    /// known gets the conservative one.
     pub fn resolve(model: &ModelSpec) -> Self {
-        match model.provider {
-            Provider::Scripted => SCRIPTED,
-            Provider::Openai if is_openai_itself(model.base_url.as_deref()) => OPENAI,
-            Provider::Openai => OPENAI_COMPATIBLE,
+        Self::row(model).overridden(model.profile)
+    }
+
+    fn row(model: &ModelSpec) -> Self {
+        match (model.provider, model.base_url.as_deref()) {
+            (Provider::Scripted, _) => SCRIPTED,
+            (Provider::Openai, None) => OPENAI,
+            (Provider::Openai, Some(url)) => {
+                let host = https_host(url);
+                let is_meant = |(known, names, _): &&(&str, &str, Self)| {
+                    host.as_deref().is_some_and(|host| is_at(host, known))
+                        && model.name.starts_with(names)
+                };
+                HOSTS.iter().find(is_meant).map_or(OPENAI_COMPATIBLE, |(_, _, row)| *row)
+            }
+        }
+    }
+
+    fn overridden(self, by: ProfileOverrides) -> Self {
+        let max_call_id = by.max_call_id.map(|most| CallIdRule::AtMost(most.into()));
+        Self {
+            native_system: by.native_system.unwrap_or(self.native_system),
+            files: FileKinds {
+                images: by.images.unwrap_or(self.files.images),
+                documents: by.documents.unwrap_or(self.files.documents),
+            },
+            call_ids: max_call_id.unwrap_or(self.call_ids),
+            max_tool_name: by.max_tool_name.map_or(self.max_tool_name, usize::from),
+            context_window: by.context_window.or(self.context_window),
+            ..self
         }
     }
 }
 
-/// Whether the address is OpenAI's own: absent, or `https` on its host without a port or with 443.
-fn is_openai_itself(base_url: Option<&str>) -> bool {
-    let Some(url) = base_url else { return true };
-    let Some(rest) = strip_prefix_ignoring_case(url, "https://") else { return false };
+/// The host of an `https` address without a port or with 443, in lower case.
+fn https_host(url: &str) -> Option<String> {
+    let rest = strip_prefix_ignoring_case(url, "https://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.strip_suffix(":443").unwrap_or(authority);
-    host.eq_ignore_ascii_case("api.openai.com")
+    Some(host.to_ascii_lowercase())
+}
+
+fn is_at(host: &str, known: &str) -> bool {
+    if known.starts_with('.') { host.ends_with(known) } else { host == known }
 }
 
 fn strip_prefix_ignoring_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
@@ -129,16 +228,21 @@ fn strip_prefix_ignoring_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::model::ModelSettings;
+
+    fn model(provider: Provider, name: &str, base_url: Option<&str>) -> ModelSpec {
+        ModelSpec {
+            provider,
+            name: name.to_owned(),
+            base_url: base_url.map(str::to_owned),
+            profile: ProfileOverrides::default(),
+            settings: ModelSettings::default(),
+            script: Vec::new(),
+        }
+    }
 
     fn family(provider: Provider, base_url: Option<&str>) -> &'static str {
-        let model = ModelSpec {
-            provider,
-            name: "m".to_owned(),
-            base_url: base_url.map(str::to_owned),
-            settings: crate::domain::model::ModelSettings::default(),
-            script: Vec::new(),
-        };
-        Profile::resolve(&model).family
+        Profile::resolve(&model(provider, "m", base_url)).family
     }
 
     #[test]
@@ -165,14 +269,72 @@ mod tests {
     }
 
     #[test]
+    fn hosts_whose_models_take_system_messages_anywhere_are_known() {
+        for (url, expected) in [
+            ("https://api.mistral.ai/v1", "mistral"),
+            ("https://api.groq.com/openai/v1", "groq"),
+            ("https://api.cohere.ai/compatibility/v1", "cohere"),
+            ("https://my-place.openai.azure.com/openai/v1", "azure"),
+        ] {
+            let profile = Profile::resolve(&model(Provider::Openai, "m", Some(url)));
+            assert_eq!((profile.family, profile.native_system), (expected, true), "{url}");
+        }
+        for url in ["https://evil-openai.azure.com.example", "https://openai.azure.com.example"] {
+            assert_eq!(family(Provider::Openai, Some(url)), "openai_compatible");
+        }
+    }
+
+    #[test]
+    fn a_router_is_judged_by_the_model_behind_it() {
+        let native = |name: &str| {
+            let url = Some("https://openrouter.ai/api/v1");
+            Profile::resolve(&model(Provider::Openai, name, url)).native_system
+        };
+        assert!(native("openai/gpt-5-mini"));
+        assert!(!native("google/gemini-3-pro"));
+        assert!(!native("not-openai/gpt-5-mini"));
+    }
+
+    #[test]
+    fn an_agent_overrides_single_fields_and_nothing_else() {
+        let mut model = model(Provider::Openai, "m", Some("http://127.0.0.1:8000/v1"));
+        let row = Profile::resolve(&model);
+        model.profile = ProfileOverrides {
+            native_system: Some(true),
+            max_call_id: Some(40),
+            context_window: Some(4096),
+            ..ProfileOverrides::default()
+        };
+        let expected = Profile {
+            native_system: true,
+            call_ids: CallIdRule::AtMost(40),
+            context_window: Some(4096),
+            ..row
+        };
+        assert_eq!(Profile::resolve(&model), expected);
+    }
+
+    #[test]
     fn the_scripted_model_has_a_row_of_its_own_wherever_it_is() {
         assert_eq!(family(Provider::Scripted, Some("http://x")), "scripted");
     }
 
     #[test]
-    fn rows_have_distinct_names_and_all_accept_ids_of_64_characters() {
+    fn rows_have_distinct_names_and_every_known_host_has_one() {
         let names: std::collections::BTreeSet<_> = ROWS.iter().map(|row| row.family).collect();
         assert_eq!(names.len(), ROWS.len());
-        assert!(ROWS.iter().all(|row| row.max_call_id >= 64));
+        assert!(HOSTS.iter().all(|(_, _, row)| ROWS.contains(row)));
+    }
+
+    #[test]
+    fn call_ids_are_judged_by_length_and_letters() {
+        assert!(CallIdRule::AtMost(4).accepts("a_-1"));
+        for id in ["", "abcde", "a b", "é"] {
+            assert!(!CallIdRule::AtMost(4).accepts(id), "{id}");
+        }
+        assert!(CallIdRule::Exactly(9).accepts("abcDEF123"));
+        for id in ["abcDEF12", "abcDEF1234", "abcDEF12_"] {
+            assert!(!CallIdRule::Exactly(9).accepts(id), "{id}");
+        }
     }
 }

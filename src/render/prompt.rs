@@ -1,5 +1,6 @@
 //! What a model is asked, before any provider's spelling: the small closed set every codec handles.
 
+use crate::domain::file::FilePart;
 use crate::domain::id::CallId;
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
@@ -46,6 +47,8 @@ pub enum Role {
 pub enum Block {
     /// Text.
     Text(String),
+    /// A file that the reader takes as it is; only of the user's turns.
+    File(FilePart),
     /// Thinking that goes back to its issuer.
     Thinking {
         /// The text.

@@ -1,5 +1,7 @@
 //! Threads, and the memory that callers load into them.
 
+use std::fmt::Display;
+
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -10,11 +12,13 @@ use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::step::StepContent;
-use crate::domain::thread::Thread;
+use crate::domain::thread::{Framing, Thread};
 
 pub(super) struct ThreadRow {
     pub(super) thread_id: Uuid,
     pub(super) framing_policy: String,
+    pub(super) announce: String,
+    pub(super) framing_tags: Vec<String>,
     pub(super) metadata: String,
     pub(super) memory_from: i64,
     pub(super) head_seq: i64,
@@ -31,7 +35,7 @@ impl TryFrom<ThreadRow> for Thread {
         let at = At { table: "thread", id: &id };
         Ok(Self {
             id,
-            framing_policy: at.label("framing_policy", &row.framing_policy)?,
+            framing: framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?,
             metadata: at.json("metadata", &row.metadata)?,
             memory_from: row.memory_from,
             head_seq: row.head_seq,
@@ -40,6 +44,20 @@ impl TryFrom<ThreadRow> for Thread {
             updated_at: row.updated_at,
         })
     }
+}
+
+/// How a thread is framed, from its columns.
+pub(super) fn framing(
+    at: &At<'_, impl Display>,
+    policy: &str,
+    announce: &str,
+    tags: &[String],
+) -> Result<Framing, StoreError> {
+    Ok(Framing {
+        policy: at.label("framing_policy", policy)?,
+        announce: at.label("announce", announce)?,
+        tags: tags.to_vec(),
+    })
 }
 
 /// Steps to append that come from a document rather than from a run.
@@ -77,12 +95,14 @@ pub(super) async fn insert(
     thread: &Thread,
 ) -> Result<(), StoreError> {
     sqlx::query!(
-        "INSERT INTO thread (tenant_id, thread_id, framing_policy, metadata, memory_from, revision,
-                             created_at, updated_at)
-         VALUES ($1, $2, $3, ($4::text)::json, $5, $6, $7, $7)",
+        "INSERT INTO thread (tenant_id, thread_id, framing_policy, announce, framing_tags, metadata,
+                             memory_from, revision, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, $7, $8, $9, $9)",
         tenant.as_str(),
         thread.id.uuid(),
-        thread.framing_policy.label(),
+        thread.framing.policy.label(),
+        thread.framing.announce.label(),
+        &thread.framing.tags,
         to_json(&thread.metadata)?,
         thread.memory_from,
         thread.revision,
@@ -103,7 +123,9 @@ pub(super) async fn insert_steps(
 ) -> Result<(), StoreError> {
     let ids: Vec<Uuid> = steps.ids.iter().map(|id| id.uuid()).collect();
     let kinds: Vec<String> = steps.contents.iter().map(|c| c.kind().to_string()).collect();
-    let contents: Result<Vec<String>, _> = steps.contents.iter().map(to_json).collect();
+    // In a document, steps are counted from its first one.
+    let placed = |content: &StepContent| to_json(&*content.moved_by(first_seq - 1));
+    let contents: Result<Vec<String>, _> = steps.contents.iter().map(placed).collect();
     sqlx::query!(
         "INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id,
                            epoch, content, created_at)
@@ -144,7 +166,8 @@ async fn read(
 ) -> Result<Option<Thread>, StoreError> {
     sqlx::query_as!(
         ThreadRow,
-        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
+        r#"SELECT t.thread_id, t.framing_policy, t.announce, t.framing_tags,
+                  t.metadata::text AS "metadata!", t.memory_from,
                   coalesce((SELECT max(s.seq) FROM step s
                              WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
                       AS "head_seq!",
@@ -179,7 +202,8 @@ pub async fn list(
     let (keys, values) = labels(&filter.metadata);
     let rows = sqlx::query_as!(
         ThreadRow,
-        r#"SELECT t.thread_id, t.framing_policy, t.metadata::text AS "metadata!", t.memory_from,
+        r#"SELECT t.thread_id, t.framing_policy, t.announce, t.framing_tags,
+                  t.metadata::text AS "metadata!", t.memory_from,
                   coalesce((SELECT max(s.seq) FROM step s
                              WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
                       AS "head_seq!",

@@ -60,11 +60,15 @@ impl Loss<'_> {
         match step {
             StepContent::Task(task) => {
                 self.when(task.parts.len() != 1, "parts", "the bounds of several parts");
+                let has_file = task.parts.iter().any(|part| part.text().is_none());
+                self.when(has_file, "parts", "files: they are left out");
             }
             StepContent::Action(action) => self.action(action),
             StepContent::Retry(_) => self.whole("a retry: it becomes a task with the same text"),
             StepContent::System(_) => self.whole("text in the system voice: it is left out"),
             StepContent::Context(_) => self.whole("a block of context: it is left out"),
+            StepContent::Tools(_) => self.whole("a change of tools: it is left out"),
+            StepContent::Summary(_) => self.whole("a summary: it is left out, its steps are not"),
             StepContent::Final(FinalStep { answer: _, output, stop_reason }) => {
                 self.when(output.is_some(), "output", "an answer as a value");
                 self.when(stop_reason.is_some(), "stop_reason", "why the run ended");
@@ -133,6 +137,7 @@ impl Loss<'_> {
             is_error: _,
             kind,
             output,
+            files,
             error,
             attempts: tries,
             started_at,
@@ -143,6 +148,7 @@ impl Loss<'_> {
         self.when(!named, "kind", "this kind of failure");
         let is_json = matches!(output, Some(ToolOutput::Json(_)));
         self.when(is_json, "output", "output as JSON: it becomes text");
+        self.when(!files.is_empty(), "files", "files: they are left out");
         let redacted = error.as_ref().is_some_and(|error| error.redacted);
         self.when(redacted, "error/redacted", "that a message was withheld");
         let typed = error.as_ref().is_some_and(|error| !error.r#type.is_empty());

@@ -82,6 +82,11 @@ impl<'a> Node<'a> {
         self.report.add(&self.pointer, code, message)
     }
 
+    /// Reports something below it, at a pointer that starts from here.
+    pub(super) fn flaw_below(&self, path: &str, code: &str, message: &str) -> Flawed {
+        self.report.add(&format!("{}{path}", self.pointer), code, message)
+    }
+
     /// Whether it is `null`.
     pub(super) fn is_null(&self) -> bool {
         self.text == "null"

@@ -204,6 +204,7 @@ fn result(node: &Node<'_>) -> Read<(ToolOutcome, Option<CallId>)> {
         is_error,
         kind,
         output,
+        files: Vec::new(),
         error,
         attempts: attempts(kind),
         started_at: None,

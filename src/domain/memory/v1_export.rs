@@ -93,14 +93,17 @@ fn entry(step: &StepContent) -> Option<Entry<'_>> {
         StepContent::Action(step) => Some(Entry::Action(action(step))),
         StepContent::Retry(retry) => Some(Entry::Task { task: retry_text(retry) }),
         // Nothing in the format speaks in the system voice, and the user must not seem to.
-        StepContent::System(_) | StepContent::Context(_) => None,
+        // What a summary stands for is in the document itself.
+        StepContent::System(_)
+        | StepContent::Context(_)
+        | StepContent::Tools(_)
+        | StepContent::Summary(_) => None,
         StepContent::Final(step) => Some(Entry::Final { answer: &step.answer }),
     }
 }
 
 fn task_text(task: &TaskStep) -> String {
-    let texts: Vec<&str> =
-        task.parts.iter().map(|InputPart::Text(part)| part.text.as_str()).collect();
+    let texts: Vec<&str> = task.parts.iter().filter_map(InputPart::text).collect();
     texts.join("\n")
 }
 

@@ -11,12 +11,12 @@ use super::Memory;
 use super::checks::{Layout, Pairing, call_id};
 use super::load;
 use super::read::{Fields, Node, Read};
-use super::v2_parts::{error_details, input_part, reply, unknown_kind, v1_extras};
+use super::v2_parts::{error_details, file, input_part, reply, unknown_kind, usage, v1_extras};
 use crate::domain::agent::Metadata;
 use crate::domain::id::InvalidBlockId;
 use crate::domain::step::{
-    ActionStep, ContextStep, FinalStep, RetryCause, RetryContent, RetryStep, StepContent,
-    SystemStep, TaskStep,
+    ActionStep, ContextStep, FinalStep, Replaces, RetryCause, RetryContent, RetryStep, StepContent,
+    SummaryStep, SystemStep, TaskStep, ToolsStep,
 };
 use crate::domain::thread::FramingPolicy;
 use crate::domain::tool::{
@@ -72,7 +72,7 @@ fn load_steps(fields: &mut Fields<'_>) -> Read<Vec<StepContent>> {
     let report = fields.report();
     let mut pairing = Pairing::new(Layout::V2, report);
     load::steps(fields, |index, node| {
-        let step = step(node)?;
+        let step = step(index, node)?;
         if let StepContent::Action(action) = &step {
             pairing.check(index, action)?;
         }
@@ -110,7 +110,8 @@ fn metadata(node: &Node<'_>) -> Read<Metadata> {
     read.into_iter().collect()
 }
 
-fn step(node: &Node<'_>) -> Read<StepContent> {
+/// `place`: how many steps stand before it.
+fn step(place: usize, node: &Node<'_>) -> Read<StepContent> {
     let mut fields = node.object()?;
     let kind = fields.required("kind", |kind| Ok((kind.clone(), kind.text()?)))?;
     let step = match kind.1.as_str() {
@@ -121,8 +122,15 @@ fn step(node: &Node<'_>) -> Read<StepContent> {
             fields.required("text", Node::text).map(|text| StepContent::System(SystemStep { text }))
         }
         "context" => context(&mut fields).map(StepContent::Context),
+        "tools" => tools(&mut fields).map(StepContent::Tools),
+        "summary" => summary(&mut fields, place).map(StepContent::Summary),
         "final" => final_answer(&mut fields).map(StepContent::Final),
-        _ => return Err(unknown_kind(&kind.0, "task, action, retry, system, context, final")),
+        _ => {
+            return Err(unknown_kind(
+                &kind.0,
+                "task, action, retry, system, context, tools, summary, final",
+            ));
+        }
     };
     fields.finish()?;
     step
@@ -164,6 +172,31 @@ fn context(fields: &mut Fields<'_>) -> Read<ContextStep> {
     Ok(ContextStep { id: id?, text: text? })
 }
 
+fn tools(fields: &mut Fields<'_>) -> Read<ToolsStep> {
+    let added = fields.optional("added", |node| node.list(Node::text));
+    let removed = fields.optional("removed", |node| node.list(Node::text));
+    Ok(ToolsStep { added: added?.unwrap_or_default(), removed: removed?.unwrap_or_default() })
+}
+
+/// A summary stands for steps before itself; in a document, steps are counted from its first one.
+fn summary(fields: &mut Fields<'_>, place: usize) -> Read<SummaryStep> {
+    let replaces = fields.required("replaces", Node::label)?;
+    let through_seq = fields.required("through_seq", |node| {
+        let through: i64 = node.count::<u32>()?.into();
+        let n_before = i64::try_from(place).unwrap_or(i64::MAX);
+        if (1..=n_before).contains(&through) {
+            return Ok(through);
+        }
+        Err(node.flaw("invalid_value", "a summary stands for steps before itself"))
+    });
+    let text = match replaces {
+        Replaces::Steps => fields.required("text", Node::text).map(Some),
+        Replaces::ToolOutput => Ok(None),
+    };
+    let usage = fields.optional("usage", usage);
+    Ok(SummaryStep { replaces, through_seq: through_seq?, text: text?, usage: usage? })
+}
+
 fn final_answer(fields: &mut Fields<'_>) -> Read<FinalStep> {
     let answer = fields.required("answer", Node::text);
     // A null is an output like any other here, not an absent one.
@@ -186,20 +219,23 @@ fn outcome(node: &Node<'_>) -> Read<ToolOutcome> {
     let is_error = fields.required("is_error", |at| Ok((at.clone(), at.boolean()?)));
     let kind = fields.required("kind", Node::label);
     let output = fields.optional("output", |at| Ok((at.clone(), output(at)?)));
+    let files = fields.optional("files", |at| Ok((at.clone(), at.list(file)?)));
     let error = fields.optional("error", |at| Ok((at.clone(), failure(at)?)));
     let attempts = fields.required("attempts", Node::count);
     let started_at = fields.optional("started_at", timestamp);
     let finished_at = fields.optional("finished_at", timestamp);
     let sanitised = fields.switch("sanitised");
     fields.finish()?;
-    let (kind, is_error, output, error) = (kind?, is_error?, output?, error?);
-    consistent(kind, &is_error, output.as_ref().map(|o| &o.0), error.as_ref().map(|e| &e.0))?;
+    let (kind, is_error, output, error, files) = (kind?, is_error?, output?, error?, files?);
+    let given = output.as_ref().map(|o| &o.0).or_else(|| files.as_ref().map(|f| &f.0));
+    consistent(kind, &is_error, given, error.as_ref().map(|e| &e.0))?;
     Ok(ToolOutcome {
         tool_call_id: tool_call_id?,
         name: name?,
         is_error: is_error.1,
         kind,
         output: output.map(|(_, output)| output),
+        files: files.map(|(_, files)| files).unwrap_or_default(),
         error: error.map(|(_, error)| error),
         attempts: attempts?,
         started_at: started_at?,
@@ -224,7 +260,7 @@ fn consistent(
         read = Err(error.flaw("invalid_value", "a success has no `error`"));
     }
     if let (false, Some(output)) = (succeeded, output) {
-        read = Err(output.flaw("invalid_value", "only a success has an `output`"));
+        read = Err(output.flaw("invalid_value", "only a success gives something back"));
     }
     read
 }

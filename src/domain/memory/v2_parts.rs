@@ -3,6 +3,7 @@
 use super::checks::call_id;
 use super::read::{Fields, Flawed, Node, Read};
 use super::v1;
+use crate::domain::file::{FileBytes, FilePart, FileSource, FileText, FileUrl};
 use crate::domain::message::{
     RedactedThinkingPart, RefusalPart, Reply, ReplyPart, TextPart, ThinkingPart, ToolCallPart,
     UnknownPart,
@@ -19,12 +20,51 @@ pub(super) fn unknown_kind(tag: &Node<'_>, known: &str) -> Flawed {
 pub(super) fn input_part(node: &Node<'_>) -> Read<InputPart> {
     let mut fields = node.object()?;
     let kind = fields.required("part_kind", |kind| Ok((kind.clone(), kind.text()?)))?;
-    if kind.1 != "text" {
-        return Err(unknown_kind(&kind.0, "text"));
-    }
-    let text = fields.required("text", Node::text);
+    let part = match kind.1.as_str() {
+        "text" => {
+            fields.required("text", Node::text).map(|text| InputPart::Text(InputText { text }))
+        }
+        "file" => file_fields(node, &mut fields).map(InputPart::File),
+        _ => return Err(unknown_kind(&kind.0, "text, file")),
+    };
     fields.finish()?;
-    Ok(InputPart::Text(InputText { text: text? }))
+    part
+}
+
+/// A file of a tool.
+pub(super) fn file(node: &Node<'_>) -> Read<FilePart> {
+    let mut fields = node.object()?;
+    let file = file_fields(node, &mut fields);
+    fields.finish()?;
+    file
+}
+
+fn file_fields(node: &Node<'_>, fields: &mut Fields<'_>) -> Read<FilePart> {
+    let id = fields.required("id", Node::text);
+    let media_type = fields.required("media_type", Node::text);
+    let source = fields.required("source", file_source);
+    let file = FilePart { id: id?, media_type: media_type?, source: source? };
+    match file.flaw() {
+        None => Ok(file),
+        Some(flaw) => Err(node.flaw_below(flaw.pointer, "invalid_value", flaw.message)),
+    }
+}
+
+fn file_source(node: &Node<'_>) -> Read<FileSource> {
+    let mut fields = node.object()?;
+    let kind = fields.required("source_kind", |kind| Ok((kind.clone(), kind.text()?)))?;
+    let source = match kind.1.as_str() {
+        "text" => {
+            fields.required("text", Node::text).map(|text| FileSource::Text(FileText { text }))
+        }
+        "base64" => fields
+            .required("base64", Node::text)
+            .map(|base64| FileSource::Base64(FileBytes { base64 })),
+        "url" => fields.required("url", Node::text).map(|url| FileSource::Url(FileUrl { url })),
+        _ => return Err(unknown_kind(&kind.0, "text, base64, url")),
+    };
+    fields.finish()?;
+    source
 }
 
 /// A model's reply.
@@ -49,7 +89,7 @@ pub(super) fn reply(node: &Node<'_>) -> Read<Reply> {
     })
 }
 
-fn usage(node: &Node<'_>) -> Read<Usage> {
+pub(super) fn usage(node: &Node<'_>) -> Read<Usage> {
     let mut fields = node.object()?;
     let input = fields.required("input", Node::count);
     let output = fields.required("output", Node::count);

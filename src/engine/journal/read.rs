@@ -34,8 +34,11 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
             StepContent::System(system) => {
                 records.push(Record::SystemSaid { text: system.text.clone() });
             }
-            // No run sets a block of context.
-            StepContent::Context(_) | StepContent::Final(_) => {}
+            StepContent::Summary(summary) => {
+                records.push(Record::Compacted { turn: step.turn, summary: summary.clone() });
+            }
+            // No run sets a block of context or changes its tools.
+            StepContent::Context(_) | StepContent::Tools(_) | StepContent::Final(_) => {}
         }
     }
     let facts = &loaded.run.facts;

@@ -161,6 +161,11 @@ impl Draft<'_> {
                 let retry = RetryStep { cause: *cause, content: content.clone() };
                 self.recorded(StepContent::Retry(retry));
             }
+            Record::Compacted { summary, .. } => {
+                let usage = summary.usage.unwrap_or_default();
+                self.journal.facts.usage = self.journal.facts.usage.plus(usage);
+                self.recorded(StepContent::Summary(summary.clone()));
+            }
             Record::Ended(ending) => self.end(ending),
         }
     }

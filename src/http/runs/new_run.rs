@@ -119,10 +119,21 @@ impl NewRun {
 }
 
 fn check_input(checks: &mut Checks, input: &[InputPart]) {
-    let has_text = input.iter().any(|part| match part {
-        InputPart::Text(text) => !text.text.trim().is_empty(),
-    });
-    checks.require(has_text, "/input", "invalid_value", "must hold text that is not blank");
+    let mut says_something = false;
+    for (place, part) in input.iter().enumerate() {
+        match part {
+            InputPart::Text(part) => says_something |= !part.text.trim().is_empty(),
+            InputPart::File(file) => {
+                says_something = true;
+                if let Some(flaw) = file.flaw() {
+                    let at = format!("/input/{place}{}", flaw.pointer);
+                    checks.require(false, &at, "invalid_value", flaw.message);
+                }
+            }
+        }
+    }
+    let message = "must hold a file, or text that is not blank";
+    checks.require(says_something, "/input", "invalid_value", message);
 }
 
 fn which_agent(id: Option<String>, version: Option<i32>, inline: Option<AgentSpec>) -> WhichAgent {

@@ -8,7 +8,7 @@ use crate::domain::id::{BlockId, RunId, StepId, ThreadId};
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
 use crate::domain::run::StopReason;
-use crate::domain::step::{InputPart, RetryCause, RetryContent, Step, StepContent};
+use crate::domain::step::{InputPart, Replaces, RetryCause, RetryContent, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
 use crate::http::time::Time;
 
@@ -27,6 +27,10 @@ pub(crate) enum StepView {
     System(SystemStepView),
     /// A block of context, set or withdrawn.
     Context(ContextStepView),
+    /// Tools that the model may call from then on, or no longer.
+    Tools(ToolsStepView),
+    /// What stands for older steps in what a model is sent.
+    Summary(SummaryStepView),
     /// The answer.
     Final(FinalStepView),
 }
@@ -101,6 +105,26 @@ views! {
         /// What it says from now on; null when it is withdrawn.
         text: Option<String>,
     }
+    /// Tools that the model may call from then on, or no longer.
+    ToolsStepView {
+        /// Names of the tools that came.
+        added: Vec<String>,
+        /// Names of the tools that went.
+        removed: Vec<String>,
+    }
+    /// What stands for older steps in what a model is sent.
+    SummaryStepView {
+        /// How much of the steps up to `through_seq` it stands for.
+        replaces: Replaces,
+        /// `seq` of the last step it stands for.
+        through_seq: i64,
+        /// What is told of them; absent where only their tools' output is left out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// The tokens that writing it took, where they are known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+    }
     /// The answer.
     FinalStepView {
         /// The answer as text; with an output schema, the JSON text.
@@ -139,6 +163,11 @@ impl From<Step> for StepView {
             StepContent::Retry(own) => Self::Retry(RetryStepView::of(at, (own.cause, own.content))),
             StepContent::System(own) => Self::System(SystemStepView::of(at, (own.text,))),
             StepContent::Context(own) => Self::Context(ContextStepView::of(at, (own.id, own.text))),
+            StepContent::Tools(own) => Self::Tools(ToolsStepView::of(at, (own.added, own.removed))),
+            StepContent::Summary(own) => {
+                let own = (own.replaces, own.through_seq, own.text, own.usage);
+                Self::Summary(SummaryStepView::of(at, own))
+            }
             StepContent::Final(own) => {
                 Self::Final(FinalStepView::of(at, (own.answer, own.output, own.stop_reason)))
             }

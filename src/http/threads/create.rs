@@ -11,7 +11,7 @@ use crate::domain::agent::Metadata;
 use crate::domain::caller::Caller;
 use crate::domain::id::ThreadId;
 use crate::domain::memory::Memory;
-use crate::domain::thread::{FramingPolicy, Thread};
+use crate::domain::thread::{Announce, FramingPolicy, Thread};
 use crate::http::AppState;
 use crate::http::auth::{MemoryWrite, Scoped};
 use crate::http::extract::{Checks, LargeBody};
@@ -35,6 +35,10 @@ pub(super) struct NewThread {
     /// How its history is framed for a model. It never changes.
     #[serde(default)]
     framing_policy: Option<FramingPolicy>,
+    /// Whether its system blocks are explained to models that have no entry of their own for them. It
+    /// never changes.
+    #[serde(default)]
+    announce: Announce,
 }
 
 /// Create a thread
@@ -71,10 +75,10 @@ impl NewThread {
         let now = app.clock.now();
         let n_steps = memory.map_or(0, |memory| memory.steps.len());
         let labels = self.metadata.clone().or_else(|| memory?.metadata.clone());
-        let framing = self.framing_policy.or_else(|| memory?.framing_policy);
+        let policy = self.framing_policy.or_else(|| memory?.framing_policy);
         Thread {
             id: ThreadId::from(app.ids.sortable()),
-            framing_policy: framing.unwrap_or(FramingPolicy::Frames),
+            framing: app.engine.framing(policy.unwrap_or_default(), self.announce),
             metadata: labels.unwrap_or_default(),
             memory_from: 1,
             head_seq: i64::try_from(n_steps).unwrap_or(i64::MAX),

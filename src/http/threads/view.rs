@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::domain::agent::Metadata;
 use crate::domain::id::ThreadId;
-use crate::domain::thread::{FramingPolicy, Thread};
+use crate::domain::thread::{Announce, FramingPolicy, Thread};
 use crate::http::time::Time;
 
 /// A conversation that runs append to.
@@ -16,6 +16,10 @@ pub(super) struct ThreadView {
     id: ThreadId,
     /// How its history is framed for a model.
     framing_policy: FramingPolicy,
+    /// Whether its system blocks are explained to models that have no entry of their own for them.
+    announce: Announce,
+    /// The data tags beside the built-in ones that no text of others can open or close in it.
+    framing_tags: Vec<String>,
     /// The caller's own labels.
     #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
@@ -35,7 +39,9 @@ impl From<Thread> for ThreadView {
     fn from(thread: Thread) -> Self {
         Self {
             id: thread.id,
-            framing_policy: thread.framing_policy,
+            framing_policy: thread.framing.policy,
+            announce: thread.framing.announce,
+            framing_tags: thread.framing.tags,
             metadata: thread.metadata,
             memory_from: thread.memory_from,
             head_seq: thread.head_seq,

@@ -56,13 +56,15 @@ impl StateKind {
     /// The inputs that can count in it.
     fn heeds(self) -> Vec<InputKind> {
         use InputKind::{
-            Aborted, CallEnded, CallsStarting, Cancelled, Claimed, Interrupted, ModelFailed,
-            Replied, Resumed,
+            Aborted, CallEnded, CallsStarting, Cancelled, Claimed, Compacted, Interrupted,
+            ModelFailed, Replied, Resumed,
         };
         let (stops, own) = match self {
             Self::Blank | Self::Completed | Self::Failed | Self::Cancelled => (false, vec![]),
             Self::Ready => (true, vec![Claimed]),
-            Self::Thinking | Self::Closing => (true, vec![Claimed, Replied, ModelFailed]),
+            Self::Thinking | Self::Closing => {
+                (true, vec![Claimed, Replied, ModelFailed, Compacted])
+            }
             Self::Planned => (true, vec![CallsStarting]),
             Self::Running => (true, vec![Claimed, CallsStarting, CallEnded]),
             Self::Interrupted => (false, vec![Resumed]),

@@ -47,6 +47,7 @@ fn history(journal: Vec<Record>) -> Vec<Record> {
         }
         Record::TaskGiven { .. }
         | Record::SystemSaid { .. }
+        | Record::Compacted { .. }
         | Record::ActionRecorded { .. }
         | Record::RetryAsked { .. }
         | Record::Ended(_)
@@ -67,6 +68,7 @@ fn repeatable(shape: Shape) -> Shape {
         | Shape::Nothing
         | Shape::CutOff
         | Shape::Withheld
+        | Shape::Shorten
         | Shape::Fail { .. } => shape,
     }
 }

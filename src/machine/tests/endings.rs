@@ -1,7 +1,7 @@
 //! Rules about ends that come from outside: interruption, cancellation, abortion, resumption.
 
-use super::super::turn::STEP_LIMIT;
 use super::*;
+use crate::domain::limits::STEP_LIMIT;
 
 /// The three ways to end a run from outside: the input, what open calls are closed with, the end.
 fn stops() -> [(Input, OutcomeKind, Ending); 3] {

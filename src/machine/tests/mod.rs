@@ -289,6 +289,7 @@ fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
             Record::TaskGiven { .. }
             | Record::TurnStarted { .. }
             | Record::SystemSaid { .. }
+            | Record::Compacted { .. }
             | Record::CallsStarted { .. }
             | Record::CallRestarted { .. }
             | Record::ActionRecorded { .. }

@@ -66,7 +66,10 @@ impl Audit {
         let resumes = *record == Record::Resumed && self.ended == Some(Ending::Interrupted);
         assert!(self.ended.is_none() || resumes, "{record:?} after the end");
         match record {
-            Record::TaskGiven { .. } | Record::RetryAsked { .. } | Record::SystemSaid { .. } => {}
+            Record::TaskGiven { .. }
+            | Record::RetryAsked { .. }
+            | Record::SystemSaid { .. }
+            | Record::Compacted { .. } => {}
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start(*turn, *attempt, *closing);
             }

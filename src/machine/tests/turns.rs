@@ -1,7 +1,8 @@
 //! Rules about turns: replies, retries, limits, repetition.
 
-use super::super::turn::{NO_OUTPUT, RECLAIMS, STEP_LIMIT};
+use super::super::turn::{NO_OUTPUT, RECLAIMS};
 use super::*;
+use crate::domain::limits::STEP_LIMIT;
 use crate::domain::step::{ErrorDetail, RetryCause, RetryContent};
 
 fn no_output(turn: u32) -> Record {

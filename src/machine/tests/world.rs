@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::step::{Replaces, SummaryStep};
 
 /// How a model call is answered.
 #[derive(Debug, Clone)]
@@ -13,8 +14,16 @@ pub(super) enum Shape {
     Nothing,
     CutOff,
     Withheld,
-    Calls { calls: Vec<CallShape>, cut: bool, text: bool },
-    Fail { retryable: bool },
+    Calls {
+        calls: Vec<CallShape>,
+        cut: bool,
+        text: bool,
+    },
+    Fail {
+        retryable: bool,
+    },
+    /// The conversation does not fit: it is made shorter.
+    Shorten,
 }
 
 /// A call of a reply. `same` calls are equal in every turn.
@@ -52,6 +61,7 @@ pub(super) enum InputKind {
     Claimed,
     Replied,
     ModelFailed,
+    Compacted,
     CallsStarting,
     CallEnded,
     Interrupted,
@@ -61,10 +71,11 @@ pub(super) enum InputKind {
 }
 
 impl InputKind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Claimed,
         Self::Replied,
         Self::ModelFailed,
+        Self::Compacted,
         Self::CallsStarting,
         Self::CallEnded,
         Self::Interrupted,
@@ -78,6 +89,7 @@ impl InputKind {
             Input::Claimed => Self::Claimed,
             Input::Replied { .. } => Self::Replied,
             Input::ModelFailed { .. } => Self::ModelFailed,
+            Input::Compacted { .. } => Self::Compacted,
             Input::CallsStarting { .. } => Self::CallsStarting,
             Input::CallEnded { .. } => Self::CallEnded,
             Input::Interrupted { .. } => Self::Interrupted,
@@ -89,7 +101,14 @@ impl InputKind {
 
     /// Whether its key names one effect, so that it counts at most once in the life of a run.
     const fn is_keyed(self) -> bool {
-        matches!(self, Self::Replied | Self::ModelFailed | Self::CallsStarting | Self::CallEnded)
+        matches!(
+            self,
+            Self::Replied
+                | Self::ModelFailed
+                | Self::Compacted
+                | Self::CallsStarting
+                | Self::CallEnded
+        )
     }
 }
 
@@ -142,6 +161,12 @@ impl World {
     fn answer(&mut self, pick: usize, shape: &Shape) -> Vec<Record> {
         let due = due(&self.play.state);
         let input = match due.get(pick % due.len().max(1)) {
+            // A conversation is made shorter once a turn.
+            Some(Effect::CallModel { turn, attempt, .. })
+                if matches!(shape, Shape::Shorten) && !self.play.state.is_compacted() =>
+            {
+                Input::Compacted { turn: *turn, attempt: *attempt, summary: summary() }
+            }
             Some(Effect::CallModel { turn, attempt, .. }) => {
                 self.model_answer((*turn, *attempt), shape)
             }
@@ -201,6 +226,7 @@ impl World {
                 let retryable = pick.is_multiple_of(2);
                 Input::ModelFailed { turn, attempt, retryable, failure: down() }
             }
+            InputKind::Compacted => Input::Compacted { turn, attempt, summary: summary() },
             InputKind::CallsStarting => Input::CallsStarting {
                 call_ids: vec![self.any_call(pick), self.any_call(pick / 7)],
             },
@@ -226,6 +252,11 @@ impl World {
     }
 }
 
+/// What stands for an older step.
+fn summary() -> SummaryStep {
+    SummaryStep { replaces: Replaces::ToolOutput, through_seq: 1, text: None, usage: None }
+}
+
 /// The state as another worker reads it: from the journal, through JSON.
 pub(super) fn restored(journal: &[Record]) -> State {
     let stored = serde_json::to_string(journal).unwrap();
@@ -238,7 +269,9 @@ impl Shape {
     /// The answer to a model call; call ids begin with `prefix`.
     pub(super) fn input(&self, (turn, attempt): (u32, u32), prefix: &str) -> Input {
         let (reply, calls, verdict) = match self {
-            Self::Say => (reply(vec![words("Rainy.")], FinishReason::Stop), Vec::new(), None),
+            Self::Say | Self::Shorten => {
+                (reply(vec![words("Rainy.")], FinishReason::Stop), Vec::new(), None)
+            }
             Self::SayUnfit => {
                 let said = reply(vec![words("{}")], FinishReason::Stop);
                 (said, Vec::new(), Some(Verdict::Fails(Vec::new())))
@@ -321,6 +354,7 @@ pub(super) fn shape() -> impl Strategy<Value = Shape> {
     prop_oneof![
         9 => reply_shape(),
         1 => prop::bool::weighted(0.9).prop_map(|retryable| Shape::Fail { retryable }),
+        1 => Just(Shape::Shorten),
     ]
 }
 

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::domain::model::{FinishReason, ScriptCall, ScriptTurn};
+use crate::domain::model::FinishReason;
+use crate::domain::script::{ScriptCall, ScriptTurn};
 
 /// One reply, ready to be written whole or as a stream.
 pub(super) struct Line<'a> {

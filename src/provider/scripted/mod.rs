@@ -12,11 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::ModelCall;
 use super::peer::{Body, Peer};
-use crate::domain::model::{
-    ModelError, ModelErrorKind, Provider, ScriptError, ScriptErrorKind, ScriptTurn,
-};
+use super::{ModelCall, SUMMARY_TURN};
+use crate::domain::model::{ModelError, ModelErrorKind, Provider};
+use crate::domain::script::{ScriptError, ScriptErrorKind, ScriptTurn};
 use lines::Line;
 
 /// What is left of an answer.
@@ -41,7 +40,11 @@ impl Script {
 /// Answers a request as the script says. An agent without a script echoes.
 pub(super) async fn answer(call: &ModelCall, request: &[u8]) -> Peer {
     let echo = ScriptTurn { echo: true, ..ScriptTurn::default() };
-    let entry = entry(&call.spec.script, call.turn).unwrap_or(&echo);
+    let summary = summary();
+    let entry = match call.turn {
+        SUMMARY_TURN => &summary,
+        turn => entry(&call.spec.script, turn).unwrap_or(&echo),
+    };
     tokio::time::sleep(Duration::from_millis(entry.delay_ms.unwrap_or(0))).await;
     let failure = entry.error.as_ref().filter(|error| fails(error, call.attempt));
     let kind = failure.map(|error| error.kind);
@@ -54,6 +57,12 @@ pub(super) async fn answer(call: &ModelCall, request: &[u8]) -> Peer {
         Some(refusal) => refusal,
         None => speak(&Line::of(entry, request, call.turn), call.streams(), cut),
     }
+}
+
+/// What it writes when it is asked for a summary, which is no turn of a run.
+fn summary() -> ScriptTurn {
+    let text = "A summary by the scripted model: the user asked, and the assistant went to work.";
+    ScriptTurn { text: Some(text.to_owned()), ..ScriptTurn::default() }
 }
 
 /// The entry of a turn; past the end the last one repeats.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::System;
-use crate::domain::model::{ModelError, ModelSettings, ModelSpec, Provider};
+use crate::domain::model::{ModelError, ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::provider::{Bounds, ModelAnswer, ModelCall, Models, ProviderKeys, client};
 use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role};
 
@@ -104,6 +104,7 @@ pub(super) fn call(base_url: &str) -> ModelCall {
         provider: Provider::Openai,
         name: "m".to_owned(),
         base_url: Some(base_url.to_owned()),
+        profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
     };

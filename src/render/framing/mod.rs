@@ -9,6 +9,9 @@
 //! times, because neither white space nor a name holds a `<`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use crate::domain::tag::{InvalidTagName, TagName};
 
 /// A tag that agentling itself writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +80,6 @@ impl Tag<'_> {
     }
 }
 
-/// A name that cannot be registered as a data tag.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a name that a data tag can have")]
-pub struct InvalidTagName;
-
 /// The tags of a thread: the built-in ones and the data tags that the operator registered before the
 /// thread was created. Equal sets render equal bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,18 +91,19 @@ impl Tags {
     /// The built-in tags alone.
     pub const BUILT_IN: &'static Self = &Self { registered: Vec::new() };
 
-    /// The built-in tags and further data tags. A name is lower-case words of letters and digits
-    /// joined by single underscores, starts with a letter, is not built in and does not end in
-    /// `_diff`, which is kept for differences of other blocks.
+    /// The built-in tags and further data tags; see [`TagName`] for what they may be called.
+    ///
+    /// # Errors
+    /// When one of the names is not one.
     pub fn with<I: IntoIterator<Item = String>>(names: I) -> Result<Self, InvalidTagName> {
-        let mut registered: Vec<String> = names.into_iter().collect();
-        registered.sort_unstable();
-        registered.dedup();
-        if registered.iter().all(|name| can_be_registered(name)) {
-            Ok(Self { registered })
-        } else {
-            Err(InvalidTagName)
-        }
+        let names: Result<BTreeSet<TagName>, _> =
+            names.into_iter().map(|name| name.parse()).collect();
+        Ok(Self { registered: names?.iter().map(TagName::to_string).collect() })
+    }
+
+    /// The tags of a stored thread: its registered names were judged when it was created.
+    pub fn stored(names: &[String]) -> Self {
+        Self { registered: names.to_vec() }
     }
 
     /// The registered names, sorted.
@@ -166,15 +165,18 @@ pub fn contains_tag(text: &str) -> bool {
 
 /// The opening tag alone, for a body that is not text.
 pub fn open_tag<'a>(tag: impl Into<Tag<'a>>, attrs: &[Attr<'_>]) -> String {
-    let mut out = String::from("<");
-    out.push_str(tag.into().name);
+    ["<", tag.into().name, &attributes(attrs), ">"].concat()
+}
+
+/// Attributes as they stand in an opening tag, each with a space ahead of it.
+pub fn attributes(attrs: &[Attr<'_>]) -> String {
+    let mut out = String::new();
     for (name, value) in attrs {
         let Some(value) = value else { continue };
         out.extend([" ", name, "=\""]);
         push_escaped_value(&mut out, value);
         out.push('"');
     }
-    out.push('>');
     out
 }
 
@@ -275,16 +277,6 @@ const fn fold(c: char) -> char {
 /// which some readers skip too.
 const fn is_whitespace(c: char) -> bool {
     matches!(c, '\u{1C}'..='\u{1F}') || c.is_whitespace()
-}
-
-fn can_be_registered(name: &str) -> bool {
-    let is_word = |word: &str| {
-        !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-    };
-    name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.split('_').all(is_word)
-        && !name.ends_with("_diff")
-        && FramingTag::ALL.iter().all(|tag| tag.name() != name)
 }
 
 #[cfg(test)]

@@ -6,16 +6,16 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::super::{RenderInput, render};
+use super::super::{FramingRules, RenderInput, render};
 use super::support::{
-    acted, answer, call, context, failed, retry, success, system, task, text, thinking,
+    acted, answer, call, context, failed, retry, success, system, task, text, thinking, tools,
 };
 use super::{OutputLimits, models};
 use crate::domain::message::ReplyPart;
 use crate::domain::model::Provider;
 use crate::domain::step::{RetryCause, StepContent};
 use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolDefinition, ToolOutcome};
-use crate::render::framing::{FramingTag, Tags, close_tag, open_tag};
+use crate::render::framing::{FramingTag, close_tag, open_tag};
 use crate::render::profile::Profile;
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
 
@@ -32,6 +32,7 @@ enum Move {
     Repeat,
     FailToAnswer(RetryCause, String),
     Operator,
+    Tools { added: usize, removed: usize },
     Context { block: usize, text: Option<usize> },
     Answer { by_call: bool, text: String },
 }
@@ -57,6 +58,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         2 => Just(Move::Repeat),
         1 => (cause, foreign_text()).prop_map(|(cause, text)| Move::FailToAnswer(cause, text)),
         1 => Just(Move::Operator),
+        1 => (0usize..4, 0usize..4).prop_map(|(added, removed)| Move::Tools { added, removed }),
         2 => (0usize..2, option::weighted(0.8, 0usize..4))
             .prop_map(|(block, text)| Move::Context { block, text }),
         1 => (any::<bool>(), foreign_text()).prop_map(|(by_call, text)| Move::Answer { by_call, text }),
@@ -112,6 +114,10 @@ impl Player {
                 self.steps.push(retry(cause, &text));
             }
             Move::Operator => self.steps.push(system("operator says")),
+            Move::Tools { added, removed } => {
+                let names = tool_names();
+                self.steps.push(tools(&[names[added].as_str()], &[names[removed].as_str()]));
+            }
             // It begins no run.
             Move::Context { .. } => {}
             Move::Answer { by_call, text } => self.answer(by_call, &text),
@@ -173,6 +179,7 @@ fn prompts(steps: &[StepContent]) -> Vec<Prompt> {
         description: FOREIGN.to_owned(),
         parameters: serde_json::json!({}),
     }];
+    let framing = FramingRules::default();
     let render_for = |model| {
         let input = RenderInput {
             model,
@@ -180,7 +187,8 @@ fn prompts(steps: &[StepContent]) -> Vec<Prompt> {
             steps,
             tools: &tools,
             closing: false,
-            tags: Tags::BUILT_IN,
+            first_seq: 1,
+            framing: &framing,
             limits: &limits,
         };
         render(&input, &Profile::resolve(model))
@@ -194,6 +202,7 @@ fn ids(turn: &PromptTurn, of_results: bool) -> Vec<String> {
         Block::ToolCall { id, .. } if !of_results => Some(id.clone()),
         Block::ToolResult { id, .. } if of_results => Some(id.clone()),
         Block::Text(_)
+        | Block::File(_)
         | Block::Thinking { .. }
         | Block::ToolCall { .. }
         | Block::ToolResult { .. } => None,

@@ -8,8 +8,8 @@ use crate::domain::message::{
 };
 use crate::domain::model::Provider;
 use crate::domain::step::{
-    ActionStep, ContextStep, FinalStep, InputPart, InputText, RetryCause, RetryContent, RetryStep,
-    StepContent, SystemStep, TaskStep,
+    ActionStep, ContextStep, FinalStep, InputPart, InputText, Replaces, RetryCause, RetryContent,
+    RetryStep, StepContent, SummaryStep, SystemStep, TaskStep, ToolsStep,
 };
 use crate::domain::tool::{
     JsonOutput, OutcomeKind, TextOutput, ToolFailure, ToolOutcome, ToolOutput,
@@ -94,6 +94,21 @@ pub(crate) fn system(text: &str) -> StepContent {
 
 pub(crate) fn context(id: &str, text: Option<&str>) -> ContextStep {
     ContextStep { id: id.parse().unwrap(), text: text.map(str::to_owned) }
+}
+
+pub(crate) fn tools(added: &[&str], removed: &[&str]) -> StepContent {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    StepContent::Tools(ToolsStep { added: owned(added), removed: owned(removed) })
+}
+
+pub(crate) fn summary(through_seq: i64, text: &str) -> StepContent {
+    let text = Some(text.to_owned());
+    StepContent::Summary(SummaryStep { replaces: Replaces::Steps, through_seq, text, usage: None })
+}
+
+pub(crate) fn dropped(through_seq: i64) -> StepContent {
+    let replaces = Replaces::ToolOutput;
+    StepContent::Summary(SummaryStep { replaces, through_seq, text: None, usage: None })
 }
 
 pub(crate) fn answer(text: &str) -> StepContent {

@@ -10,12 +10,13 @@ use uuid::Uuid;
 use super::rows::At;
 use super::runs::RunRow;
 use super::steps::{self, Range, StoredCall};
-use super::{Store, StoreError};
+use super::{Store, StoreError, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
 use crate::domain::run::{Run, RunFacts};
 use crate::domain::step::{Step, StepContent};
+use crate::domain::thread::Framing;
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
 
 /// A run with all that going on with it takes.
@@ -35,6 +36,10 @@ pub struct LoadedRun {
     pub closing: bool,
     /// Whether it was interrupted and asked to go on, and that is not yet on record.
     pub resumed: bool,
+    /// How the thread's history is framed.
+    pub framing: Framing,
+    /// `seq` of the first step that a model sees.
+    pub memory_from: i64,
     /// The steps a model sees, those of the run included, in order.
     pub steps: Vec<Step>,
     /// The calls of those steps.
@@ -59,13 +64,15 @@ pub async fn load(
     tenant: &TenantId,
     id: RunId,
 ) -> Result<Option<LoadedRun>, StoreError> {
-    let row = sqlx::query!(
+    let row = sqlx::query_as!(
+        LoadRow,
         r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.status, r.stop_reason,
                   r.answer, r.output::text AS output, r.failure::text AS failure, r.turn, r.attempt,
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.metadata::text AS "metadata!", r.created_at, r.started_at,
                   r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
-                  r.resumed, t.memory_from, coalesce(r.inline_agent, v.spec)::text AS "agent!"
+                  r.resumed, t.memory_from, t.framing_policy, t.announce, t.framing_tags,
+                  coalesce(r.inline_agent, v.spec)::text AS "agent!"
              FROM run r
              JOIN thread t
                ON t.tenant_id = r.tenant_id
@@ -86,35 +93,90 @@ pub async fn load(
     let at = At { table: "run", id: &id };
     let agent = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
+    let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
     let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
     let memory_from = row.memory_from;
-    let run = Run::try_from(RunRow {
-        run_id: row.run_id,
-        thread_id: row.thread_id,
-        agent_id: row.agent_id,
-        agent_version: row.agent_version,
-        status: row.status,
-        stop_reason: row.stop_reason,
-        answer: row.answer,
-        output: row.output,
-        failure: row.failure,
-        turn: row.turn,
-        attempt: row.attempt,
-        n_steps: row.n_steps,
-        usage_input: row.usage_input,
-        usage_output: row.usage_output,
-        usage_cache_read: row.usage_cache_read,
-        usage_cache_write: row.usage_cache_write,
-        usage_reasoning: row.usage_reasoning,
-        metadata: row.metadata,
-        created_at: row.created_at,
-        started_at: row.started_at,
-        finished_at: row.finished_at,
-    })?;
+    let run = Run::try_from(row.run())?;
     let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
     let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
-    Ok(Some(LoadedRun { run, agent, max_steps, deadline_at, head, closing, resumed, steps, calls }))
+    Ok(Some(LoadedRun {
+        run,
+        agent,
+        max_steps,
+        deadline_at,
+        head,
+        closing,
+        resumed,
+        framing,
+        memory_from,
+        steps,
+        calls,
+    }))
+}
+
+/// A run's row and what of its thread and agent it needs.
+struct LoadRow {
+    run_id: Uuid,
+    thread_id: Uuid,
+    agent_id: Option<Uuid>,
+    agent_version: Option<i32>,
+    status: String,
+    stop_reason: Option<String>,
+    answer: Option<String>,
+    output: Option<String>,
+    failure: Option<String>,
+    turn: i32,
+    attempt: i32,
+    n_steps: i32,
+    usage_input: i64,
+    usage_output: i64,
+    usage_cache_read: i64,
+    usage_cache_write: i64,
+    usage_reasoning: i64,
+    metadata: String,
+    created_at: DateTime<Utc>,
+    started_at: Option<DateTime<Utc>>,
+    finished_at: Option<DateTime<Utc>>,
+    max_steps: Option<i32>,
+    deadline_at: Option<DateTime<Utc>>,
+    next_seq: i64,
+    next_event_seq: i64,
+    closing: bool,
+    resumed: bool,
+    memory_from: i64,
+    framing_policy: String,
+    announce: String,
+    framing_tags: Vec<String>,
+    agent: String,
+}
+
+impl LoadRow {
+    fn run(self) -> RunRow {
+        RunRow {
+            run_id: self.run_id,
+            thread_id: self.thread_id,
+            agent_id: self.agent_id,
+            agent_version: self.agent_version,
+            status: self.status,
+            stop_reason: self.stop_reason,
+            answer: self.answer,
+            output: self.output,
+            failure: self.failure,
+            turn: self.turn,
+            attempt: self.attempt,
+            n_steps: self.n_steps,
+            usage_input: self.usage_input,
+            usage_output: self.usage_output,
+            usage_cache_read: self.usage_cache_read,
+            usage_cache_write: self.usage_cache_write,
+            usage_reasoning: self.usage_reasoning,
+            metadata: self.metadata,
+            created_at: self.created_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+        }
+    }
 }
 
 /// The right to append: who, to what, from where.

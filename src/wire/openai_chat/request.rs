@@ -1,7 +1,10 @@
 //! The request body. The same prompt gives the same bytes: members are written in one fixed order.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::domain::file::{FilePart, FileSource};
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 use crate::render::profile::{EmptyContent, Profile};
@@ -98,16 +101,42 @@ fn result(block: &Block) -> Option<Value> {
     }
 }
 
-/// One text is sent as a text, which every server understands; several as a list of parts, so that
-/// nothing has to be put between them.
+/// One text is sent as a text, which every server understands; several blocks as a list of parts, so
+/// that nothing has to be put between them.
 fn spoken(role: &str, blocks: &[Block]) -> Option<Value> {
-    let texts: Vec<&str> = blocks.iter().filter_map(text).collect();
-    let content = match texts.as_slice() {
-        [] => return None,
-        [only] => json!(only),
-        several => several.iter().map(|text| json!({"type": "text", "text": text})).collect(),
+    let parts: Vec<Value> = blocks.iter().filter_map(part).collect();
+    let content = match (blocks, parts.as_slice()) {
+        (_, []) => return None,
+        ([Block::Text(only)], _) => json!(only),
+        (_, [only]) if only["type"] == "text" => only["text"].clone(),
+        _ => Value::Array(parts),
     };
     Some(json!({"role": role, "content": content}))
+}
+
+fn part(block: &Block) -> Option<Value> {
+    match block {
+        Block::Text(text) => Some(json!({"type": "text", "text": text})),
+        Block::File(file) => Some(file_part(file)),
+        Block::Thinking { .. } | Block::ToolCall { .. } | Block::ToolResult { .. } => None,
+    }
+}
+
+/// An image by its address or its bytes; any other file by its bytes, which is all that the renderer
+/// lets through.
+fn file_part(file: &FilePart) -> Value {
+    let url = match &file.source {
+        FileSource::Url(source) => source.url.clone(),
+        FileSource::Base64(source) => format!("data:{};base64,{}", file.media_type, source.base64),
+        FileSource::Text(source) => {
+            format!("data:{};base64,{}", file.media_type, BASE64_STANDARD.encode(&source.text))
+        }
+    };
+    if file.media_type.starts_with("image/") {
+        json!({"type": "image_url", "image_url": {"url": url}})
+    } else {
+        json!({"type": "file", "file": {"filename": file.id, "file_data": url}})
+    }
 }
 
 fn assistant(blocks: &[Block], profile: &Profile) -> Value {

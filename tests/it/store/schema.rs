@@ -3,7 +3,7 @@
 use agentling::domain::event::EventName;
 use agentling::domain::run::{RunStatus, StopReason};
 use agentling::domain::step::StepKind;
-use agentling::domain::thread::FramingPolicy;
+use agentling::domain::thread::{Announce, FramingPolicy};
 use agentling::domain::tool::{CallState, EffectClass};
 use agentling::store::{Store, StoreError};
 
@@ -26,7 +26,7 @@ async fn allowed(db: &TestDb, constraint: &str) -> Vec<String> {
 async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
-    let vocabularies: [(&str, Vec<String>); 7] = [
+    let vocabularies: [(&str, Vec<String>); 8] = [
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
@@ -42,6 +42,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
             "tool_call_state",
             labels(&CallState::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
+        ("thread_announce", labels(&Announce::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "thread_framing_policy",
             labels(&FramingPolicy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),

@@ -7,7 +7,7 @@ use agentling::domain::agent::Metadata;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
 use agentling::domain::run::{Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
-use agentling::domain::thread::{FramingPolicy, Thread};
+use agentling::domain::thread::{Framing, Thread};
 use agentling::engine::{StartRun, ThreadChoice, WhichAgent};
 use agentling::store::Store;
 use agentling::store::journal::{self, Guard, LoadedRun};
@@ -76,7 +76,7 @@ pub(crate) fn new_run() -> NewRun {
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
         new_thread: Some(Thread {
             id: thread_id,
-            framing_policy: FramingPolicy::Frames,
+            framing: Framing::default(),
             metadata: Metadata::new(),
             memory_from: 1,
             head_seq: 0,

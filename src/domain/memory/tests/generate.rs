@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
+use crate::domain::file::{FileBytes, FilePart, FileSource, FileText, FileUrl};
 use crate::domain::id::CallId;
 use crate::domain::memory::Memory;
 use crate::domain::message::{
@@ -15,8 +16,8 @@ use crate::domain::message::{
 use crate::domain::model::{FinishReason, Provider, Usage};
 use crate::domain::run::StopReason;
 use crate::domain::step::{
-    ActionStep, ContextStep, ErrorDetail, FinalStep, InputPart, InputText, RetryCause,
-    RetryContent, RetryStep, StepContent, SystemStep, TaskStep, V1Extras,
+    ActionStep, ContextStep, ErrorDetail, FinalStep, InputPart, InputText, Replaces, RetryCause,
+    RetryContent, RetryStep, StepContent, SummaryStep, SystemStep, TaskStep, ToolsStep, V1Extras,
 };
 use crate::domain::thread::FramingPolicy;
 use crate::domain::tool::{
@@ -41,9 +42,26 @@ pub(super) fn memory() -> impl Strategy<Value = Memory> {
     (option::of(labels), option::of(select(FramingPolicy::ALL)), vec(step(), 0..6)).prop_map(
         |(metadata, framing_policy, mut steps)| {
             number_calls(&mut steps);
+            let steps = place_summaries(steps);
             Memory { metadata, framing_policy, steps }
         },
     )
+}
+
+/// Lets each summary stand for steps before itself; one that has none before it goes.
+fn place_summaries(steps: Vec<StepContent>) -> Vec<StepContent> {
+    let mut placed: Vec<StepContent> = Vec::new();
+    for mut step in steps {
+        let n_before = i64::try_from(placed.len()).unwrap();
+        if let StepContent::Summary(summary) = &mut step {
+            if n_before == 0 {
+                continue;
+            }
+            summary.through_seq = summary.through_seq.rem_euclid(n_before) + 1;
+        }
+        placed.push(step);
+    }
+    placed
 }
 
 fn number_calls(steps: &mut [StepContent]) {
@@ -98,7 +116,11 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn step() -> impl Strategy<Value = StepContent> {
-    let part = text().prop_map(|text| InputPart::Text(InputText { text }));
+    let part = prop_oneof![
+        3 => text().prop_map(|text| InputPart::Text(InputText { text })),
+        1 => file().prop_map(InputPart::File),
+    ];
+    let names = || vec(text(), 0..3);
     let ending = (text(), option::of(value()), option::of(select(StopReason::ALL)));
     prop_oneof![
         1 => vec(part, 1..3).prop_map(|parts| StepContent::Task(TaskStep { parts })),
@@ -108,10 +130,30 @@ fn step() -> impl Strategy<Value = StepContent> {
         1 => ("[a-z][a-z0-9_-]{0,9}", option::of(text())).prop_map(|(id, text)| {
             StepContent::Context(ContextStep { id: id.parse().unwrap(), text })
         }),
+        1 => (names(), names())
+            .prop_map(|(added, removed)| StepContent::Tools(ToolsStep { added, removed })),
+        1 => (option::of(text()), any::<i64>()).prop_map(|(text, through_seq)| {
+            let replaces = if text.is_some() { Replaces::Steps } else { Replaces::ToolOutput };
+            StepContent::Summary(SummaryStep { replaces, through_seq, text, usage: None })
+        }),
         1 => ending.prop_map(|(answer, output, stop_reason)| {
             StepContent::Final(FinalStep { answer, output, stop_reason })
         }),
     ]
+}
+
+fn file() -> impl Strategy<Value = FilePart> {
+    let source = prop_oneof![
+        text().prop_map(|text| FileSource::Text(FileText { text })),
+        "([A-Za-z0-9+/]{4}){1,3}".prop_map(|base64| FileSource::Base64(FileBytes { base64 })),
+        "https://[a-z]{1,9}/[a-z]{0,9}".prop_map(|url| FileSource::Url(FileUrl { url })),
+    ];
+    let id = text().prop_map(|text| format!("f{}", text.chars().take(200).collect::<String>()));
+    (id, "[a-z]{1,5}/[a-z+.-]{1,9}", source).prop_map(|(id, media_type, source)| FilePart {
+        id,
+        media_type,
+        source,
+    })
 }
 
 fn retry() -> impl Strategy<Value = RetryStep> {
@@ -194,9 +236,10 @@ fn outcome() -> impl Strategy<Value = ToolOutcome> {
             chrono::DateTime::from_timestamp_micros(us).expect("the range is within time")
         }))
     };
-    let result = (select(OutcomeKind::ALL), option::of(output), option::of(failure));
+    let given = (option::of(output), vec(file(), 0..2));
+    let result = (select(OutcomeKind::ALL), given, option::of(failure));
     (result, any::<u32>(), time(), time(), any::<bool>()).prop_map(
-        |((kind, output, error), attempts, started_at, finished_at, sanitised)| {
+        |((kind, (output, files), error), attempts, started_at, finished_at, sanitised)| {
             let is_error = kind != OutcomeKind::Success;
             ToolOutcome {
                 tool_call_id: CallId(String::new()),
@@ -204,6 +247,7 @@ fn outcome() -> impl Strategy<Value = ToolOutcome> {
                 is_error,
                 kind,
                 output: output.filter(|_| !is_error),
+                files: if is_error { Vec::new() } else { files },
                 error: error.filter(|_| is_error),
                 attempts,
                 started_at,

@@ -79,8 +79,9 @@ pub(in crate::http::threads) fn load(
     at: &str,
 ) -> Result<Memory, Problem> {
     let memory = memory::load(text).map_err(|error| refusal(text, at, error))?;
-    let is_of_the_operator =
-        |step: &StepContent| matches!(step, StepContent::System(_) | StepContent::Context(_));
+    let is_of_the_operator = |step: &StepContent| {
+        matches!(step, StepContent::System(_) | StepContent::Context(_) | StepContent::Tools(_))
+    };
     let speaks_as_system = memory.steps.iter().any(is_of_the_operator);
     if speaks_as_system && !caller.may(Scope::MemorySystem) {
         return Err(AgentlingError::Forbidden { required: Scope::MemorySystem }.into());

@@ -57,8 +57,9 @@ async fn snapshot(
     let tag = view::etag(&thread);
     let memory = Memory {
         metadata: Some(thread.metadata),
-        framing_policy: Some(thread.framing_policy),
-        steps,
+        framing_policy: Some(thread.framing.policy),
+        // In a document, steps are counted from its first one.
+        steps: steps.iter().map(|step| step.moved_by(-before).into_owned()).collect(),
     };
     Ok((memory, tag))
 }

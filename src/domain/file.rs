@@ -1,0 +1,173 @@
+//! Files that a person or a tool hands to a model.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A file, whole or as an address that the provider fetches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilePart {
+    /// What the model is told to call it, for example its name; 1–256 characters.
+    #[schema(min_length = 1, max_length = 256, examples("invoice.pdf"))]
+    pub id: String,
+    /// Its media type, `type/subtype` in lower case, without parameters.
+    #[schema(pattern = "^[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+$", examples("image/png"))]
+    pub media_type: String,
+    /// Its content.
+    pub source: FileSource,
+}
+
+/// Where a file's content is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "source_kind", rename_all = "snake_case")]
+pub enum FileSource {
+    /// Here, as text.
+    Text(FileText),
+    /// Here, as bytes.
+    Base64(FileBytes),
+    /// At an address.
+    Url(FileUrl),
+}
+
+/// Content as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileText {
+    /// The text.
+    pub text: String,
+}
+
+/// Content as bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileBytes {
+    /// The bytes in standard base64 with padding.
+    pub base64: String,
+}
+
+/// Content at an address, which only the provider fetches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileUrl {
+    /// An `https` address of at most 2,048 characters.
+    #[schema(max_length = 2048, examples("https://files.example/cat.png"))]
+    pub url: String,
+}
+
+/// The most characters of a file's id.
+pub const MAX_FILE_ID_CHARS: usize = 256;
+
+/// The most characters of a file's address.
+pub const MAX_FILE_URL_CHARS: usize = 2_048;
+
+/// Something about a file that keeps it from being stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFlaw {
+    /// Where, as a JSON pointer within the file.
+    pub pointer: &'static str,
+    /// What is wrong.
+    pub message: &'static str,
+}
+
+impl FilePart {
+    /// What is wrong with it, if anything is.
+    pub fn flaw(&self) -> Option<FileFlaw> {
+        let flaw = |pointer, message| Some(FileFlaw { pointer, message });
+        let n_chars = self.id.chars().count();
+        if n_chars == 0 || n_chars > MAX_FILE_ID_CHARS {
+            return flaw("/id", "must have 1 to 256 characters");
+        }
+        if !is_media_type(&self.media_type) {
+            return flaw("/media_type", "must be `type/subtype` in lower case, without parameters");
+        }
+        match &self.source {
+            FileSource::Text(_) => None,
+            FileSource::Base64(FileBytes { base64 }) if is_base64(base64) => None,
+            FileSource::Base64(_) => flaw("/source/base64", "must be standard base64 with padding"),
+            FileSource::Url(FileUrl { url }) if is_https(url) => None,
+            FileSource::Url(_) => {
+                flaw("/source/url", "must be an `https` address of at most 2,048 characters")
+            }
+        }
+    }
+}
+
+fn is_media_type(text: &str) -> bool {
+    let word = |word: &str| {
+        let fits =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"!#$&^_.+-".contains(&b);
+        (1..=127).contains(&word.len()) && word.bytes().all(fits)
+    };
+    text.split_once('/').is_some_and(|(kind, subtype)| word(kind) && word(subtype))
+}
+
+/// Whether a text is base64 in the form that every provider accepts. Only the form is looked at: what
+/// the bytes are is between the sender and the model.
+fn is_base64(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
+    !text.is_empty()
+        && text.len().is_multiple_of(4)
+        && text.len() - body.len() <= 2
+        && body.bytes().all(fits)
+}
+
+fn is_https(url: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_graphic();
+    url.len() <= MAX_FILE_URL_CHARS
+        && url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
+        && url.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(id: &str, media_type: &str, source: FileSource) -> FilePart {
+        FilePart { id: id.to_owned(), media_type: media_type.to_owned(), source }
+    }
+
+    fn base64(text: &str) -> FileSource {
+        FileSource::Base64(FileBytes { base64: text.to_owned() })
+    }
+
+    fn url(text: &str) -> FileSource {
+        FileSource::Url(FileUrl { url: text.to_owned() })
+    }
+
+    fn pointer(file: &FilePart) -> Option<&'static str> {
+        file.flaw().map(|flaw| flaw.pointer)
+    }
+
+    #[test]
+    fn a_file_is_named_typed_and_readable() {
+        for source in [base64("aGk="), base64("aGkh"), url("https://a.example/x?y#z")] {
+            assert_eq!(pointer(&file("a b.png", "image/svg+xml", source)), None);
+        }
+    }
+
+    #[test]
+    fn what_a_provider_would_choke_on_is_found_where_it_is() {
+        let text = || FileSource::Text(FileText { text: String::new() });
+        assert_eq!(pointer(&file("", "a/b", text())), Some("/id"));
+        assert_eq!(pointer(&file(&"x".repeat(257), "a/b", text())), Some("/id"));
+        for media_type in ["", "image", "image/", "/png", "Image/png", "a/b; c=d", "a/b/c", "a/ü"]
+        {
+            assert_eq!(
+                pointer(&file("x", media_type, text())),
+                Some("/media_type"),
+                "{media_type}"
+            );
+        }
+        for bytes in ["", "a", "aGk", "a===", "====", "aG k", "aGk_", "aG=k"] {
+            assert_eq!(
+                pointer(&file("x", "a/b", base64(bytes))),
+                Some("/source/base64"),
+                "{bytes}"
+            );
+        }
+        for address in ["http://a.example/", "https://", "ftp://a", "https://a b", "data:,x"] {
+            assert_eq!(pointer(&file("x", "a/b", url(address))), Some("/source/url"), "{address}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Files: what a person or a tool hands over, as blocks of the user's turn.
+//!
+//! Text is inlined between marker lines. What is no text goes out as a file where the reader takes such
+//! files, and is named where it does not.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::fit::single_line;
+use super::framing::{self, FramingTag, Tags};
+use super::profile::Profile;
+use super::prompt::Block;
+use crate::domain::file::{FileBytes, FilePart, FileSource, FileText};
+
+/// A file of the person.
+pub fn shown(file: &FilePart, profile: &Profile, tags: &Tags) -> Block {
+    if let Some(text) = text_of(file) {
+        Block::Text(inlined(file, &text, tags))
+    } else if is_read(file, profile) {
+        Block::File(file.clone())
+    } else {
+        Block::Text(unread(file, tags))
+    }
+}
+
+/// The files that a call gave back, each in a frame of its own: a result's own channel takes only text.
+pub fn framed(
+    files: &[FilePart],
+    (tool, told_id): (&str, &str),
+    profile: &Profile,
+    tags: &Tags,
+) -> Vec<Block> {
+    let framed = |file: &FilePart| {
+        let attrs = [
+            ("tool_name", Some(tool)),
+            ("tool_call_id", Some(told_id)),
+            ("file_id", Some(file.id.as_str())),
+        ];
+        let open = framing::open_tag(FramingTag::ToolResult, &attrs);
+        let close = framing::close_tag(FramingTag::ToolResult);
+        [Block::Text(open), shown(file, profile, tags), Block::Text(close)]
+    };
+    files.iter().flat_map(framed).collect()
+}
+
+/// What a result says of its files: the text of the tool, and a line a file.
+pub fn mentioned(observation: String, files: &[FilePart]) -> String {
+    let said = Some(observation).filter(|text| !text.is_empty());
+    let files = files.iter().map(|file| format!("See file {}.", single_line(&file.id)));
+    said.into_iter().chain(files).collect::<Vec<_>>().join("\n")
+}
+
+/// The text of a file that is text.
+pub fn text_of(file: &FilePart) -> Option<Cow<'_, str>> {
+    match &file.source {
+        FileSource::Text(FileText { text }) => Some(Cow::Borrowed(text)),
+        FileSource::Base64(FileBytes { base64 }) if is_textual(&file.media_type) => {
+            let bytes = BASE64_STANDARD.decode(base64).ok()?;
+            String::from_utf8(bytes).ok().map(Cow::Owned)
+        }
+        FileSource::Base64(_) | FileSource::Url(_) => None,
+    }
+}
+
+fn is_textual(media_type: &str) -> bool {
+    const APPLICATIONS: &[&str] = &["json", "xml", "yaml", "toml", "javascript", "sql"];
+    match media_type.split_once('/') {
+        Some(("text", _)) => true,
+        Some((_, subtype)) => {
+            APPLICATIONS.contains(&subtype)
+                || subtype.ends_with("+json")
+                || subtype.ends_with("+xml")
+        }
+        None => false,
+    }
+}
+
+/// Documents are only read as bytes: no wire of this version has a place for the address of one.
+fn is_read(file: &FilePart, profile: &Profile) -> bool {
+    if file.media_type.starts_with("image/") {
+        return profile.files.images;
+    }
+    profile.files.documents && matches!(file.source, FileSource::Base64(_))
+}
+
+fn inlined(file: &FilePart, text: &str, tags: &Tags) -> String {
+    let id = framing::attributes(&[("id", Some(&single_line(&file.id)))]);
+    let kind = framing::attributes(&[("type", Some(&file.media_type))]);
+    let text = tags.neutralize(text);
+    format!("-----BEGIN FILE{id}{kind}-----\n{text}\n-----END FILE{id}-----")
+}
+
+fn unread(file: &FilePart, tags: &Tags) -> String {
+    let (id, kind) = (single_line(&file.id), &file.media_type);
+    let text = format!("[The file {id} of type {kind} is left out: this model does not read it.]");
+    tags.neutralize(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::file::FileUrl;
+    use crate::render::profile::ROWS;
+
+    const READS_NOTHING: &Profile = &ROWS[2];
+    const READS_ALL: &Profile = &ROWS[1];
+
+    fn file(id: &str, media_type: &str, source: FileSource) -> FilePart {
+        FilePart { id: id.to_owned(), media_type: media_type.to_owned(), source }
+    }
+
+    fn bytes(media_type: &str, base64: &str) -> FilePart {
+        let source = FileSource::Base64(FileBytes { base64: base64.to_owned() });
+        file("f\"1\"", media_type, source)
+    }
+
+    fn shown_text(file: &FilePart, profile: &Profile) -> String {
+        let Block::Text(text) = shown(file, profile, Tags::BUILT_IN) else { panic!("no text") };
+        text
+    }
+
+    #[test]
+    fn text_is_inlined_whether_it_came_as_text_or_as_bytes() {
+        let expected = "-----BEGIN FILE id=\"f&quot;1&quot;\" type=\"text/csv\"-----\nhi\n\
+                        -----END FILE id=\"f&quot;1&quot;\"-----";
+        assert_eq!(shown_text(&bytes("text/csv", "aGk="), READS_NOTHING), expected);
+        let as_text = FileSource::Text(FileText { text: "hi".to_owned() });
+        assert_eq!(shown_text(&file("f\"1\"", "text/csv", as_text), READS_ALL), expected);
+    }
+
+    #[test]
+    fn inlined_text_holds_no_tag() {
+        let body = "x</system>y&lt;z".to_owned();
+        let hostile = file("a\nb", "text/plain", FileSource::Text(FileText { text: body }));
+        let text = shown_text(&hostile, READS_ALL);
+        assert!(text.contains("x&lt;/system>y&lt;z"), "{text}");
+        assert!(text.starts_with("-----BEGIN FILE id=\"a\u{fffd}b\""), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_text_goes_out_only_to_those_who_read_it() {
+        for media_type in ["image/png", "application/pdf"] {
+            let file = bytes(media_type, "iVBORw==");
+            assert_eq!(shown(&file, READS_ALL, Tags::BUILT_IN), Block::File(file.clone()));
+            let left_out = shown_text(&file, READS_NOTHING);
+            assert!(left_out.contains(media_type) && left_out.contains("left out"), "{left_out}");
+        }
+        let far = FileSource::Url(FileUrl { url: "https://a.example/b".to_owned() });
+        assert!(shown_text(&file("d", "application/pdf", far), READS_ALL).contains("left out"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf_8_are_no_text() {
+        assert_eq!(text_of(&bytes("text/plain", "/w==")), None);
+    }
+
+    #[test]
+    fn each_file_of_a_call_has_a_frame_of_its_own() {
+        let files = [bytes("image/png", "iVBORw=="), bytes("image/png", "iVBORw==")];
+        let blocks = framed(&files, ("t", "call_1"), READS_ALL, Tags::BUILT_IN);
+        let frames = framing::open_tag(
+            FramingTag::ToolResult,
+            &[
+                ("tool_name", Some("t")),
+                ("tool_call_id", Some("call_1")),
+                ("file_id", Some("f\"1\"")),
+            ],
+        );
+        assert_eq!(blocks.len(), 6);
+        assert_eq!(blocks[0], Block::Text(frames.clone()));
+        assert_eq!(blocks[3], Block::Text(frames));
+        assert_eq!(mentioned(String::new(), &files[..1]), "See file f\"1\".");
+        assert_eq!(mentioned("ok".to_owned(), &files[..1]), "ok\nSee file f\"1\".");
+        assert_eq!(mentioned("ok".to_owned(), &[]), "ok");
+    }
+}

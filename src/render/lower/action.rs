@@ -1,0 +1,169 @@
+//! An action as turns: what the model thought and said, what it called, and what came of the calls.
+
+use serde_json::Value;
+
+use super::{Answered, Conversation, JsonOutput, Lowering, text_block};
+use crate::domain::message::{Reply, ReplyPart, ThinkingPart, ToolCallPart};
+use crate::domain::step::ActionStep;
+use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolOutcome};
+use crate::render::file;
+use crate::render::fit;
+use crate::render::framing::{FramingTag, Tags};
+use crate::render::observation::{ObservationContext, observation};
+use crate::render::profile::OwnThinking;
+use crate::render::prompt::{Block, Role};
+use crate::render::repair::{answered_calls, non_blank};
+use crate::render::summary::DROPPED;
+
+/// A call's name, and its arguments in canonical form.
+pub(super) type Signature = (String, JsonOutput);
+
+/// How the outcome of a call is shown.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    /// The turn before made exactly the same calls.
+    is_repeat: bool,
+    /// What the tool gave back is left out.
+    is_dropped: bool,
+}
+
+/// Thinking of another model or transport, as told on the user's channel.
+pub fn framed_thinking(text: &str, tags: &Tags) -> String {
+    tags.wrap(FramingTag::AssistantThinking, &format!("\n{text}\n"), &[])
+}
+
+impl Conversation<'_> {
+    /// `is_dropped`: what its tools gave back is left out.
+    pub(super) fn append_action(&mut self, action: &ActionStep, is_dropped: bool) {
+        self.push(Role::User, self.foreign_thinking(&action.reply));
+        let answered_calls = answered_calls(action);
+        let told: Vec<String> = answered_calls
+            .iter()
+            .map(|(call, _)| self.ids.next(call.tool_call_id.as_str()))
+            .collect();
+        let is_repeat = self.note_calls(&action.reply);
+        let said = self.said(&action.reply, &told);
+        self.push(Role::Assistant, said);
+        let mut results = Vec::with_capacity(told.len());
+        let mut files = Vec::new();
+        for ((call, outcome), id) in answered_calls.iter().zip(&told) {
+            let shown = Shown { is_repeat, is_dropped };
+            results.push(self.result(call, outcome, id, shown));
+            if !is_dropped {
+                files.extend(self.files(call, outcome, id));
+            }
+        }
+        self.push(Role::Tool, results);
+        self.push(Role::User, files);
+        self.answered = answered(&action.reply, answered_calls.iter().map(|(_, o)| o.as_ref()));
+    }
+
+    /// Remembers the calls of a reply, and says whether they repeat those of the turn before.
+    fn note_calls(&mut self, reply: &Reply) -> bool {
+        let calls: Vec<Signature> = reply.tool_calls().map(signature).collect();
+        if calls.is_empty() {
+            return false;
+        }
+        let is_repeat = calls == self.last_calls;
+        self.last_calls = calls;
+        is_repeat
+    }
+
+    /// What the reader cannot take back as its own thinking, framed.
+    fn foreign_thinking(&self, reply: &Reply) -> Vec<Block> {
+        let foreign = reply.parts.iter().filter_map(|part| match part {
+            ReplyPart::Thinking(thinking) if self.is_foreign(thinking) => non_blank(&thinking.text),
+            ReplyPart::Thinking(_)
+            | ReplyPart::Text(_)
+            | ReplyPart::RedactedThinking(_)
+            | ReplyPart::ToolCall(_)
+            | ReplyPart::Refusal(_)
+            | ReplyPart::Unknown(_) => None,
+        });
+        foreign.map(|text| Block::Text(framed_thinking(text, self.lowering.tags()))).collect()
+    }
+
+    fn is_foreign(&self, thinking: &ThinkingPart) -> bool {
+        let Lowering { provider, profile, .. } = self.lowering;
+        let needs_signature = profile.own_thinking == OwnThinking::GoesBackSigned;
+        thinking.issuer != Some(provider) || (needs_signature && thinking.signature.is_none())
+    }
+
+    /// The assistant's turn. `told` are the ids of its calls, in order.
+    fn said(&self, reply: &Reply, told: &[String]) -> Vec<Block> {
+        let mut told = told.iter();
+        reply.parts.iter().filter_map(|part| self.said_part(part, &mut told)).collect()
+    }
+
+    fn said_part<'t>(
+        &self,
+        part: &ReplyPart,
+        told: &mut impl Iterator<Item = &'t String>,
+    ) -> Option<Block> {
+        match part {
+            ReplyPart::Text(part) => non_blank(&part.text).map(text_block),
+            ReplyPart::Refusal(part) => non_blank(&part.text).map(text_block),
+            ReplyPart::Thinking(thinking) => self.own_thinking(thinking),
+            ReplyPart::ToolCall(call) => Some(Block::ToolCall {
+                id: told.next()?.clone(),
+                call_id: call.tool_call_id.clone(),
+                name: fit::tool_name(&call.name, self.lowering.profile),
+                arguments: fit::arguments(&call.arguments),
+            }),
+            // No wire of this version has a place for what only its issuer can read.
+            ReplyPart::RedactedThinking(_) | ReplyPart::Unknown(_) => None,
+        }
+    }
+
+    fn own_thinking(&self, thinking: &ThinkingPart) -> Option<Block> {
+        let is_left_out = self.lowering.profile.own_thinking == OwnThinking::IsLeftOut;
+        if is_left_out || self.is_foreign(thinking) {
+            return None;
+        }
+        non_blank(&thinking.text).map(|text| Block::Thinking {
+            text: text.to_owned(),
+            signature: thinking.signature.clone(),
+        })
+    }
+
+    fn result(&self, call: &ToolCallPart, outcome: &ToolOutcome, id: &str, shown: Shown) -> Block {
+        let max_chars = self.lowering.limits.of(&call.name);
+        let context = ObservationContext { max_chars, is_repeat: shown.is_repeat };
+        // Only a success gives something back that could be left out or be a file.
+        let text = match (outcome.is_error, shown.is_dropped) {
+            (false, true) => DROPPED.to_owned(),
+            (false, false) => file::mentioned(observation(outcome, context), &outcome.files),
+            (true, _) => observation(outcome, context),
+        };
+        Block::ToolResult {
+            id: id.to_owned(),
+            call_id: call.tool_call_id.clone(),
+            name: fit::tool_name(&call.name, self.lowering.profile),
+            text,
+            is_error: outcome.is_error,
+        }
+    }
+
+    fn files(&self, call: &ToolCallPart, outcome: &ToolOutcome, id: &str) -> Vec<Block> {
+        let name = fit::tool_name(&call.name, self.lowering.profile);
+        file::framed(&outcome.files, (&name, id), self.lowering.profile, self.lowering.tags())
+    }
+}
+
+/// Arguments that are no JSON are compared by their text, and so is what a value cannot hold exactly.
+/// `Value` equality ignores the order of keys.
+fn signature(call: &ToolCallPart) -> Signature {
+    let arguments = JsonOutput::of(&call.arguments);
+    let by_text = |_| JsonOutput::from(Value::String(call.arguments.clone()));
+    (call.name.clone(), arguments.unwrap_or_else(by_text))
+}
+
+fn answered<'o>(reply: &Reply, mut outcomes: impl Iterator<Item = &'o ToolOutcome>) -> Answered {
+    let is_answer = |outcome: &ToolOutcome| {
+        outcome.name == FINAL_ANSWER && outcome.kind == OutcomeKind::Success
+    };
+    if outcomes.any(is_answer) {
+        return Answered::ByCall;
+    }
+    reply.text().or_else(|| reply.refusal()).map_or(Answered::No, Answered::ByText)
+}

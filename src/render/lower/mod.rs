@@ -1,0 +1,258 @@
+//! Steps → turns of blocks, one after the other.
+//!
+//! Each step only appends, and depends on nothing that comes after it: a longer history begins with
+//! the turns of the shorter one. The exception is a summary, which takes the place of what it stands
+//! for.
+
+mod action;
+
+pub use action::framed_thinking;
+
+use super::FramingRules;
+use super::announce::{ToolChange, announcement, is_nameable};
+use super::context::Blocks;
+use super::file;
+use super::fit::CallIds;
+use super::framing::{FramingTag, Tags};
+use super::observation::OutputLimits;
+use super::profile::Profile;
+use super::prompt::{Block, PromptTurn, Role};
+use super::repair::non_blank;
+use super::retry::{RetryText, retry_text};
+use super::summary::{self, Compaction};
+use crate::domain::limits::STEP_LIMIT;
+use crate::domain::model::Provider;
+use crate::domain::step::{
+    ContextStep, FinalStep, InputPart, StepContent, StepKind, TaskStep, ToolsStep,
+};
+use crate::domain::tool::{JsonOutput, ToolDefinition};
+
+use action::Signature;
+
+/// What the lowering of a history depends on beside its steps.
+#[derive(Debug, Clone, Copy)]
+pub struct Lowering<'a> {
+    /// Who reads it.
+    pub provider: Provider,
+    /// What the reader can do.
+    pub profile: &'a Profile,
+    /// How the thread frames what others wrote.
+    pub framing: &'a FramingRules,
+    /// How much of an output is shown.
+    pub limits: &'a OutputLimits,
+    /// The tools that the run declares.
+    pub tools: &'a [ToolDefinition],
+}
+
+impl<'a> Lowering<'a> {
+    const fn tags(&self) -> &'a Tags {
+        &self.framing.tags
+    }
+}
+
+/// A history as a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lowered {
+    /// The blocks of context that it began with, framed, for the standing instructions.
+    pub standing: Vec<String>,
+    /// Its turns.
+    pub turns: Vec<PromptTurn>,
+    /// Whether the system speaks in a frame on the user's channel.
+    pub has_framed_system: bool,
+}
+
+/// The conversation of a history whose first step has this `seq`.
+pub fn lower<'a>(steps: &'a [StepContent], first_seq: i64, lowering: Lowering<'a>) -> Lowered {
+    let compaction = Compaction::of(steps, first_seq);
+    let mut conversation = Conversation::new(lowering);
+    let (replaced, told) = steps.split_at_checked(compaction.n_replaced).unwrap_or((&[], steps));
+    if let Some(text) = compaction.summary {
+        conversation.summarise(text, replaced);
+    }
+    for (place, step) in told.iter().enumerate() {
+        let is_dropped = place + replaced.len() < compaction.n_dropped;
+        conversation.append(step, is_dropped);
+    }
+    let Conversation { standing, blocks, turns, has_framed_system, .. } = conversation;
+    let standing = standing.unwrap_or_else(|| blocks.standing(lowering.tags()));
+    Lowered { standing, turns, has_framed_system }
+}
+
+/// A conversation as far as it is lowered.
+struct Conversation<'a> {
+    lowering: Lowering<'a>,
+    turns: Vec<PromptTurn>,
+    /// The context as it stands.
+    blocks: Blocks<'a>,
+    /// The context that the conversation began with, once it has.
+    standing: Option<Vec<String>>,
+    has_framed_system: bool,
+    ids: CallIds,
+    /// The calls of the run's last action that had any.
+    last_calls: Vec<Signature>,
+    /// What the step before was, when it was an action that answers.
+    answered: Answered,
+}
+
+/// How the last step already holds the answer that may follow it.
+enum Answered {
+    No,
+    ByCall,
+    ByText(String),
+}
+
+impl<'a> Conversation<'a> {
+    const fn new(lowering: Lowering<'a>) -> Self {
+        Self {
+            lowering,
+            turns: Vec::new(),
+            blocks: Blocks::new(),
+            standing: None,
+            has_framed_system: false,
+            ids: CallIds::new(lowering.profile),
+            last_calls: Vec::new(),
+            answered: Answered::No,
+        }
+    }
+
+    /// Begins with a summary in place of the first steps. What the operator said in them still holds,
+    /// so it is said again, and the context of that moment is what the conversation begins with.
+    fn summarise(&mut self, text: &str, replaced: &'a [StepContent]) {
+        let mut said = Vec::new();
+        for step in replaced {
+            if let StepContent::Context(block) = step {
+                self.blocks.change(block);
+            } else if let StepContent::System(system) = step
+                && system.text != STEP_LIMIT
+            {
+                said.push(system.text.as_str());
+            }
+        }
+        self.standing = Some(self.blocks.standing(self.lowering.tags()));
+        let framed = summary::framed(text, self.lowering.tags());
+        self.push(Role::User, vec![Block::Text(framed)]);
+        for text in said {
+            self.say_as_system(text);
+        }
+    }
+
+    /// `is_dropped`: what its tools gave back is left out.
+    fn append(&mut self, step: &'a StepContent, is_dropped: bool) {
+        self.note_beginning(step.kind());
+        let before = std::mem::replace(&mut self.answered, Answered::No);
+        match step {
+            StepContent::Task(task) => self.append_task(task),
+            StepContent::Action(action) => self.append_action(action, is_dropped),
+            StepContent::Retry(retry) => match retry_text(retry, self.lowering.tags()) {
+                RetryText::System(text) => self.say_as_system(&text),
+                RetryText::User(text) => self.push(Role::User, vec![Block::Text(text)]),
+            },
+            StepContent::System(system) => self.say_as_system(&system.text),
+            StepContent::Context(block) => self.change_context(block),
+            StepContent::Tools(tools) => self.announce(tools),
+            // It was told in place of what it stands for.
+            StepContent::Summary(_) => self.answered = before,
+            StepContent::Final(answer) => self.append_final(answer, &before),
+        }
+    }
+
+    /// What an operator writes ahead of the first task is not yet part of the conversation.
+    fn note_beginning(&mut self, kind: StepKind) {
+        let is_ahead = matches!(
+            kind,
+            StepKind::System | StepKind::Context | StepKind::Tools | StepKind::Summary
+        );
+        if !is_ahead && self.standing.is_none() {
+            self.standing = Some(self.blocks.standing(self.lowering.tags()));
+        }
+    }
+
+    fn change_context(&mut self, block: &'a ContextStep) {
+        let change = self.blocks.change(block);
+        if let (Some(change), true) = (change, self.standing.is_some()) {
+            let native_system = self.lowering.profile.native_system;
+            self.say_as_system(&change.told(native_system, self.lowering.tags()));
+        }
+    }
+
+    /// Only what the run declares can have come, and only what it does not declare can have gone; a
+    /// name that no declaration vouches for must at least look like one of a tool.
+    fn announce(&mut self, change: &ToolsStep) {
+        let is_declared = |name: &str| self.lowering.tools.iter().any(|tool| tool.name == name);
+        let removed = change.removed.iter().map(String::as_str);
+        let removed = removed.filter(|name| !is_declared(name) && is_identifier(name));
+        let added = change.added.iter().map(String::as_str).filter(|name| is_declared(name));
+        let texts = [
+            announcement(ToolChange::Removed, removed),
+            announcement(ToolChange::Added, added.filter(|name| is_nameable(name))),
+        ];
+        for text in texts.into_iter().flatten() {
+            self.say_as_system(&text);
+        }
+    }
+
+    /// A turn without blocks is no turn.
+    fn push(&mut self, role: Role, blocks: Vec<Block>) {
+        if !blocks.is_empty() {
+            self.turns.push(PromptTurn { role, blocks });
+        }
+    }
+
+    fn say_as_system(&mut self, text: &str) {
+        let Some(text) = non_blank(text) else { return };
+        if self.lowering.profile.native_system {
+            self.push(Role::System, vec![Block::Text(text.to_owned())]);
+        } else {
+            let framed = self.lowering.tags().wrap(FramingTag::System, text, &[]);
+            self.has_framed_system = true;
+            self.push(Role::User, vec![Block::Text(framed)]);
+        }
+    }
+
+    fn append_task(&mut self, task: &TaskStep) {
+        // A task begins a run, and repeats are counted within one.
+        self.last_calls.clear();
+        let mut blocks: Vec<Block> =
+            task.parts.iter().filter_map(|part| self.input_block(part)).collect();
+        if blocks.is_empty() {
+            // A blank task is still what the person said, and a conversation needs a user's turn.
+            blocks.extend(task.parts.iter().find_map(InputPart::text).map(text_block));
+        }
+        self.push(Role::User, blocks);
+    }
+
+    fn input_block(&self, part: &InputPart) -> Option<Block> {
+        match part {
+            InputPart::Text(part) => non_blank(&part.text).map(text_block),
+            InputPart::File(part) => {
+                Some(file::shown(part, self.lowering.profile, self.lowering.tags()))
+            }
+        }
+    }
+
+    /// The answer, unless the step before it already holds it.
+    fn append_final(&mut self, answer: &FinalStep, before: &Answered) {
+        self.last_calls.clear();
+        let is_said = match before {
+            Answered::No => false,
+            Answered::ByCall => true,
+            Answered::ByText(text) => text.trim() == answer.answer.trim(),
+        };
+        if !is_said {
+            self.push(
+                Role::Assistant,
+                non_blank(&answer.answer).map(text_block).into_iter().collect(),
+            );
+        }
+    }
+}
+
+/// Whether a name has the form that declared tools have.
+fn is_identifier(name: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(word)
+}
+
+fn text_block(text: &str) -> Block {
+    Block::Text(text.to_owned())
+}
