@@ -118,6 +118,7 @@ pub struct State {
     /// Turns in a row that asked for the same, this one included; 0 after one that asked nothing.
     pub(super) n_repeats: u32,
     signature: Option<Signature>,
+    n_messages: u32,
 }
 
 impl State {
@@ -179,6 +180,11 @@ impl State {
         self.provider
     }
 
+    /// The number of the last message that entered the run; 0 before the first.
+    pub const fn n_messages(&self) -> u32 {
+        self.n_messages
+    }
+
     /// Whether the model's answer to this attempt is waited for.
     pub fn awaits_reply(&self, turn: u32, attempt: u32) -> bool {
         self.phase == Phase::Thinking && (self.turn, self.attempt) == (turn, attempt)
@@ -201,6 +207,7 @@ impl State {
                 self.start_turn(*turn, *attempt, *closing);
             }
             Record::SystemSaid { .. } => {}
+            Record::MessageGiven { number, .. } => self.take_message(*number),
             Record::Replied { reply, calls, .. } => self.hear(reply, calls),
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {
@@ -212,6 +219,13 @@ impl State {
             Record::RetryAsked { .. } => self.n_retries = self.n_retries.saturating_add(1),
             Record::Ended(ending) => self.phase = Phase::Ended(ending.clone()),
         }
+    }
+
+    /// What a model does again after it was told something new is no repetition: repeats are counted
+    /// from the next turn.
+    fn take_message(&mut self, number: u32) {
+        self.n_messages = number;
+        self.signature = None;
     }
 
     fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {

@@ -76,6 +76,7 @@ impl Rows {
             }
             Record::TaskGiven { .. }
             | Record::SystemSaid { .. }
+            | Record::MessageGiven { .. }
             | Record::ActionRecorded { .. }
             | Record::RetryAsked { .. } => {
                 self.flush();
