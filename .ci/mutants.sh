@@ -115,6 +115,12 @@ mutant 'a resumption forgets the step limit' turn.rs \
   's/let closing = done >= /let closing = !draft.records.contains(\&Record::Resumed) \&\& done >= /'
 mutant 'a sent at_most_once call counts as not run' calls.rs \
   's/if is_out \&\& !may_repeat\(\&call\.planned\)/if false \&\& is_out/'
+mutant 'a run is completed past a message' turn.rs \
+  's/if draft\.waiting\(\)\.is_some\(\) \&\& /if false \&\& draft.waiting().is_some() \&\& /'
+mutant 'a message leads on from the closing turn' turn.rs \
+  's/if (draft\.waiting\(\)\.is_some\(\)) \&\& !draft\.state\.is_closing\(\) /if \1 /'
+mutant 'a message leaves the repeats as they are' state.rs \
+  '/fn take_message/,/^    \}/s/self\.signature = None;//'
 
 listed=$(sed -nE 's/^\/\/! \| .+ \| `[a-z_:]+` \|$/&/p' "$root/src/machine/tests/mod.rs" | wc -l)
 if [ "$listed" -ne "$planted" ]; then

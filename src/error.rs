@@ -56,6 +56,18 @@ pub enum AgentlingError {
         /// Where it stands.
         status: RunStatus,
     },
+    /// The run is in its closing turn, after which it hears nothing.
+    #[error("the run is in its last turn and takes no more messages")]
+    RunClosing {
+        /// Where it stands.
+        status: RunStatus,
+    },
+    /// Too many messages wait for the run's next turn.
+    #[error("too many messages wait for the run's next turn: at most {limit}")]
+    TooManyMessages {
+        /// How many are allowed.
+        limit: u64,
+    },
     /// The run does not wait for a caller.
     #[error("the run does not wait for anything: its status is `{status}`")]
     RunNotWaiting {
@@ -168,6 +180,7 @@ impl AgentlingError {
             | Self::Forbidden { .. }
             | Self::RunAlreadyTerminal { .. }
             | Self::RunNotActive { .. }
+            | Self::RunClosing { .. }
             | Self::RunNotWaiting { .. }
             | Self::ToolNameConflict { .. }
             | Self::VersionConflict
@@ -184,6 +197,7 @@ impl AgentlingError {
             | Self::InvalidHeaderName(_)
             | Self::Internal(_) => false,
             Self::ThreadBusy { .. }
+            | Self::TooManyMessages { .. }
             | Self::Overloaded
             | Self::Draining
             | Self::TooManyStreams { .. }

@@ -12,6 +12,7 @@
 //! | record | one thing the machine decided to write down; rows are made from records |
 //! | memory | a thread's history in portable form |
 //! | message, part | a request or response, and a typed piece of it |
+//! | run message | what is said to a run under way; it waits for the next turn |
 //! | block | what a part is lowered to |
 //! | context block | a text of the operator under a name, told when it changes |
 //! | tool call / outcome / result | what the model asked / how it ended / the part that tells the model |
@@ -39,6 +40,7 @@ pub mod message;
 pub mod model;
 pub mod page;
 pub mod run;
+pub mod run_message;
 pub mod script;
 pub mod step;
 pub mod tag;

@@ -16,13 +16,15 @@ use super::perform::{Done, Performer};
 use super::{CommitPoint, Context};
 use crate::domain::limits::Limits;
 use crate::domain::run::{Failure, FailureCause};
+use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{decide, due, evolve, fold};
+use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
 use crate::store::lease::{self, Claim};
+use crate::store::messages;
 
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
@@ -38,6 +40,8 @@ pub(super) struct Driver {
     deadline: Option<Duration>,
     journal: Journal,
     state: State,
+    /// The messages to the run that are known and have not entered it yet, in order.
+    waiting: Vec<RunMessage>,
     running: BTreeSet<Effect>,
     effects: FuturesUnordered<BoxFuture<'static, Done>>,
 }
@@ -80,6 +84,7 @@ impl Driver {
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
+            waiting: loaded.waiting(),
             performer: Performer::new(&context, &loaded, claim.epoch),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
@@ -188,11 +193,13 @@ impl Driver {
     /// Decides, commits and folds one input.
     async fn take(&mut self, input: Input, raw_reply: Option<Vec<u8>>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
-        let records = decide(&self.state, input, &self.limits);
+        let around = Surroundings { limits: &self.limits, messages: &self.waiting };
+        let records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
         }
-        let parts = &self.context.parts;
+        let context = Arc::clone(&self.context);
+        let parts = &context.parts;
         let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), raw_reply };
         let (mut batch, journal) = self.journal.plan(&records, &stamp);
         batch.despite_cancel = is_cancel;
@@ -201,9 +208,16 @@ impl Driver {
                 self.journal = journal;
                 let state = std::mem::take(&mut self.state);
                 self.state = records.iter().fold(state, evolve);
+                let n_messages = self.state.n_messages();
+                self.waiting.retain(|message| message.number > n_messages);
                 self.publisher.committed();
                 self.log_failure();
                 Ok(Hold::Kept)
+            }
+            Appended::MessagesWait => {
+                let raw_reply = stamp.raw_reply;
+                self.listen().await?;
+                Box::pin(self.take(input, raw_reply)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
@@ -211,6 +225,32 @@ impl Driver {
                 Ok(Hold::Gone)
             }
         }
+    }
+
+    /// Reads the messages that were added since they were last read.
+    async fn listen(&mut self) -> Result<(), StoreError> {
+        let (store, claim) = (self.context.store(), &self.claim);
+        let after = self.state.n_messages();
+        let waiting = loop {
+            match messages::waiting(store, &claim.tenant, claim.run, after).await {
+                // A reply may hang on it, which is not to be lost.
+                Err(error) if error.is_passing() && !self.signals.borrow().lost => {
+                    tracing::warn!(run = %claim.run, error = %error, "a read waits for the database");
+                    tokio::time::sleep(WRITE_PAUSE).await;
+                }
+                other => break other?,
+            }
+        };
+        if waiting.len() == self.waiting.len() {
+            // Otherwise the same would be decided and refused for ever.
+            return Err(StoreError::Inconsistent {
+                table: "run",
+                column: "n_messages",
+                id: claim.run.to_string(),
+            });
+        }
+        self.waiting = waiting;
+        Ok(())
     }
 
     /// Says in the log what callers read in `run.error`, under the same id.
@@ -267,7 +307,7 @@ fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
         let failure = Failure { cause: FailureCause::RunPoisoned, detail };
         return Some(Input::Aborted { failure });
     }
-    match (claim.is_first, loaded.resumed) {
+    match (claim.begins, loaded.resumed) {
         // The first turn is on record with the claim.
         (true, _) => None,
         (false, true) => Some(Input::Resumed),

@@ -30,9 +30,11 @@ use crate::config;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunStatus};
+use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
+use crate::store::messages::{self, Added};
 use crate::store::steer::{self, Steered};
 use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
@@ -265,6 +267,30 @@ impl Engine {
             }
             Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds a message to a run, which it hears when its next turn begins. Nobody has to be woken for
+    /// that: no turn begins, and no run is completed, past a message that waits.
+    ///
+    /// # Errors
+    /// When there is no such run, it hears no more messages, or too many wait.
+    pub async fn say(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        voice: Voice,
+        text: String,
+    ) -> Result<RunMessage, AgentlingError> {
+        let context = &self.context;
+        let said =
+            messages::add(context.store(), tenant, run, (voice, text), context.now()).await?;
+        match said {
+            Added::Waits(message) => Ok(message),
+            Added::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
+            Added::Ended(status) => Err(AgentlingError::RunNotActive { status }),
+            Added::Closing(status) => Err(AgentlingError::RunClosing { status }),
+            Added::Full => Err(AgentlingError::TooManyMessages { limit: WAITING_PER_RUN.into() }),
         }
     }
 

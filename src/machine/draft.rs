@@ -1,10 +1,12 @@
 //! A decision in the making: the records so far and the state they lead to.
 
+use super::Surroundings;
 use super::record::{Ending, Record};
-use super::state::State;
+use super::state::{Answer, State};
 use crate::domain::limits::Limits;
 use crate::domain::model::{ModelErrorKind, Provider};
 use crate::domain::run::{Failure, FailureCause, StopReason};
+use crate::domain::run_message::RunMessage;
 
 /// The records of one decision. Each is folded at once, so that the next one is decided on what is
 /// then true: a decision never argues about a state that the fold would not reach.
@@ -12,12 +14,14 @@ use crate::domain::run::{Failure, FailureCause, StopReason};
 pub(super) struct Draft<'a> {
     pub(super) state: State,
     pub(super) limits: &'a Limits,
+    messages: &'a [RunMessage],
     pub(super) records: Vec<Record>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(state: &State, limits: &'a Limits) -> Self {
-        Self { state: state.clone(), limits, records: Vec::new() }
+    pub(super) fn new(state: &State, around: Surroundings<'a>) -> Self {
+        let Surroundings { limits, messages } = around;
+        Self { state: state.clone(), limits, messages, records: Vec::new() }
     }
 
     pub(super) fn push(&mut self, record: Record) {
@@ -25,12 +29,13 @@ impl<'a> Draft<'a> {
         self.records.push(record);
     }
 
-    pub(super) fn complete(
-        &mut self,
-        answer: String,
-        output: Option<serde_json::Value>,
-        stop_reason: StopReason,
-    ) {
+    /// The next message that waits to enter the run.
+    pub(super) fn waiting(&self) -> Option<&'a RunMessage> {
+        self.messages.iter().find(|message| message.number > self.state.n_messages())
+    }
+
+    pub(super) fn complete(&mut self, answer: Answer, stop_reason: StopReason) {
+        let Answer { text: answer, output } = answer;
         let stop_reason = if self.state.is_closing() { StopReason::MaxSteps } else { stop_reason };
         self.push(Record::Ended(Ending::Completed { answer, output, stop_reason }));
     }

@@ -26,11 +26,21 @@ use self::input::Input;
 use self::record::{Ending, Record};
 use self::state::{Phase, State};
 use crate::domain::limits::Limits;
+use crate::domain::run_message::RunMessage;
 use crate::domain::tool::{CallState, OutcomeKind};
 
+/// What a decision depends on beside the state and the input.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The bounds of the run.
+    pub limits: &'a Limits,
+    /// The messages to the run that are known, in order. Those that entered it already do not count.
+    pub messages: &'a [RunMessage],
+}
+
 /// What to write down about something that happened; empty when it does not count.
-pub fn decide(state: &State, input: Input, limits: &Limits) -> Vec<Record> {
-    let mut draft = Draft::new(state, limits);
+pub fn decide(state: &State, input: Input, around: Surroundings<'_>) -> Vec<Record> {
+    let mut draft = Draft::new(state, around);
     match input {
         Input::Claimed => claimed(&mut draft),
         Input::Replied { turn, attempt, reply, calls, verdict } => {

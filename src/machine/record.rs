@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::domain::id::CallId;
 use crate::domain::message::Reply;
 use crate::domain::run::{Failure, StopReason};
+use crate::domain::run_message::Voice;
 use crate::domain::step::{InputPart, RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{PlannedCall, ToolOutcome};
 
@@ -28,6 +29,15 @@ pub enum Record {
     },
     /// The loop speaks in the system voice: a `system` step.
     SystemSaid {
+        /// The text.
+        text: String,
+    },
+    /// A message that was added to the run enters it: a `task` or a `system` step.
+    MessageGiven {
+        /// Its place among the messages of the run, from 1.
+        number: u32,
+        /// Whose voice it has.
+        voice: Voice,
         /// The text.
         text: String,
     },

@@ -120,6 +120,7 @@ pub struct State {
     signature: Option<Signature>,
     /// The last turn before which older steps were told in a shorter form; 0 when there is none.
     compacted_turn: u32,
+    n_messages: u32,
 }
 
 impl State {
@@ -181,6 +182,11 @@ impl State {
         self.provider
     }
 
+    /// The number of the last message that entered the run; 0 before the first.
+    pub const fn n_messages(&self) -> u32 {
+        self.n_messages
+    }
+
     /// Whether the model's answer to this attempt is waited for.
     pub fn awaits_reply(&self, turn: u32, attempt: u32) -> bool {
         self.phase == Phase::Thinking && (self.turn, self.attempt) == (turn, attempt)
@@ -209,6 +215,7 @@ impl State {
             }
             Record::SystemSaid { .. } => {}
             Record::Compacted { turn, .. } => self.compacted_turn = *turn,
+            Record::MessageGiven { number, .. } => self.take_message(*number),
             Record::Replied { reply, calls, .. } => self.hear(reply, calls),
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {
@@ -220,6 +227,13 @@ impl State {
             Record::RetryAsked { .. } => self.n_retries = self.n_retries.saturating_add(1),
             Record::Ended(ending) => self.phase = Phase::Ended(ending.clone()),
         }
+    }
+
+    /// What a model does again after it was told something new is no repetition: repeats are counted
+    /// from the next turn.
+    fn take_message(&mut self, number: u32) {
+        self.n_messages = number;
+        self.signature = None;
     }
 
     fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {

@@ -4,11 +4,12 @@ use super::calls::{self, Ride};
 use super::draft::{Draft, poisoned};
 use super::record::Record;
 use super::repeat;
-use super::state::is_cut;
+use super::state::{Answer, is_cut};
 use crate::domain::limits::{STEP_LIMIT, UNPARSABLE_RETRIES};
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelErrorKind};
 use crate::domain::run::{Failure, StopReason};
+use crate::domain::run_message::RunMessage;
 use crate::domain::step::{RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{OutcomeKind, PlannedCall, ToolOutcome, Verdict};
 
@@ -31,8 +32,11 @@ const UNUSABLE: &str = "the model's replies held nothing that could be used";
 const UNREADABLE: &str = "the model kept writing tool calls that cannot be read";
 
 /// Starts the next turn: an ordinary one, or the closing one when the step limit is reached. The
-/// first turn is never the closing one.
+/// first turn is never the closing one. What was said to the run meanwhile comes before it.
 pub(super) fn next(draft: &mut Draft<'_>) {
+    while let Some(RunMessage { number, voice, text, .. }) = draft.waiting() {
+        draft.push(Record::MessageGiven { number: *number, voice: *voice, text: text.clone() });
+    }
     let done = draft.state.turn();
     let closing = done >= draft.limits.max_steps.max(1);
     if closing {
@@ -116,12 +120,14 @@ pub(super) fn unrun(call: &PlannedCall, kind: OutcomeKind) -> ToolOutcome {
 fn spoken(draft: &mut Draft<'_>, verdict: Option<Verdict>) {
     record_action(draft);
     if let Some(answer) = draft.state.answer().cloned() {
-        return draft.complete(answer.text, answer.output, StopReason::FinalAnswer);
+        return finish(draft, answer, StopReason::FinalAnswer);
     }
     let Some(text) = draft.state.said.text.clone() else { return wordless(draft) };
     match verdict {
-        None => draft.complete(text, None, StopReason::Text),
-        Some(Verdict::Fits(value)) => draft.complete(text, Some(value), StopReason::Text),
+        None => finish(draft, Answer { text, output: None }, StopReason::Text),
+        Some(Verdict::Fits(value)) => {
+            finish(draft, Answer { text, output: Some(value) }, StopReason::Text);
+        }
         Some(Verdict::Fails(_)) if draft.state.is_closing() => {
             draft.fail_model(ModelErrorKind::UnusableOutput, UNFIT);
         }
@@ -155,19 +161,30 @@ fn ask_again(draft: &mut Draft<'_>, cause: RetryCause, content: RetryContent) {
     next(draft);
 }
 
+/// Ends the run with an answer, unless a message waits: the model has yet to hear it, and a turn that
+/// begins with something new is no repetition either. The closing turn is the last one all the same,
+/// which is why nothing can be said to a run once that has begun.
+fn finish(draft: &mut Draft<'_>, answer: Answer, stop_reason: StopReason) {
+    if draft.waiting().is_some() && !draft.state.is_closing() {
+        next(draft);
+    } else {
+        draft.complete(answer, stop_reason);
+    }
+}
+
 /// Goes on from a turn whose calls all have their outcome.
 pub(super) fn acted(draft: &mut Draft<'_>) {
     record_action(draft);
     if let Some(answer) = draft.state.answer().cloned() {
-        draft.complete(answer.text, answer.output, StopReason::FinalAnswer);
+        finish(draft, answer, StopReason::FinalAnswer);
     } else if draft.state.n_retries > draft.limits.output_retries {
         draft.fail_model(ModelErrorKind::UnusableOutput, CUT_OFF);
     } else if draft.state.n_unparsable > UNPARSABLE_RETRIES {
         draft.fail_model(ModelErrorKind::UnusableOutput, UNREADABLE);
     } else if repeat::is_loop(draft.state.n_repeats, draft.limits.loop_limit) {
-        let answer = draft.state.said.text.clone();
-        let answer = answer.unwrap_or_else(|| repeat::NO_WORDS.to_owned());
-        draft.complete(answer, None, StopReason::LoopDetected);
+        let text = draft.state.said.text.clone();
+        let text = text.unwrap_or_else(|| repeat::NO_WORDS.to_owned());
+        finish(draft, Answer { text, output: None }, StopReason::LoopDetected);
     } else {
         next(draft);
     }

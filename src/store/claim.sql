@@ -1,7 +1,8 @@
 -- Claims waiting runs, one for each token, oldest first. The first claim of a run also records its
--- first turn.
+-- first turn, unless messages wait to come before it.
 --
 -- $1 tokens   $2 time to live   $3 now   $4 data of turn.started   $5 data of run.started
+-- $6 data of run.started before the first turn
 WITH due AS (
     -- SKIP LOCKED lets workers pass each other; the limit is inside the lock.
     SELECT tenant_id, run_id
@@ -20,15 +21,16 @@ WITH due AS (
            epoch = r.epoch + 1,
            claims_since_progress = r.claims_since_progress + 1,
            started_at = coalesce(r.started_at, $3),
-           turn = CASE WHEN r.started_at IS NULL THEN 1 ELSE r.turn END,
-           attempt = CASE WHEN r.started_at IS NULL THEN 1 ELSE r.attempt END,
+           turn = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 THEN 1 ELSE r.turn END,
+           attempt = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 THEN 1 ELSE r.attempt END,
            next_event_seq = r.next_event_seq
-               + CASE WHEN r.started_at IS NULL THEN 2 ELSE 0 END
+               + CASE WHEN r.started_at IS NOT NULL THEN 0 WHEN r.n_messages = 0 THEN 2 ELSE 1 END
       FROM numbered n
      WHERE r.tenant_id = n.tenant_id
        AND r.run_id = n.run_id
  RETURNING r.tenant_id, r.run_id, r.lease_token, r.epoch, r.claims_since_progress,
            r.next_event_seq, r.epoch = 1 AS is_first,
+           r.epoch = 1 AND r.n_messages = 0 AS begins,
            r.cancel_requested_at IS NOT NULL AS cancel,
            r.interrupt_requested_at IS NOT NULL AS interrupt
 ), leased AS (
@@ -36,14 +38,14 @@ WITH due AS (
     SELECT tenant_id, run_id, lease_token, now() + $2::interval FROM claimed
 ), told AS (
     INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
-    SELECT c.tenant_id, c.run_id, c.next_event_seq - 2, 'run.started',
-           ($5::text)::json, $3
+    SELECT c.tenant_id, c.run_id, c.next_event_seq - CASE WHEN c.begins THEN 2 ELSE 1 END,
+           'run.started', (CASE WHEN c.begins THEN $5::text ELSE $6::text END)::json, $3
       FROM claimed c WHERE c.is_first
      UNION ALL
     SELECT c.tenant_id, c.run_id, c.next_event_seq - 1, 'turn.started',
            ($4::text)::json, $3
-      FROM claimed c WHERE c.is_first
+      FROM claimed c WHERE c.begins
 )
 SELECT tenant_id, run_id, lease_token AS "lease_token!", epoch, claims_since_progress,
-       is_first AS "is_first!", cancel AS "cancel!", interrupt AS "interrupt!"
+       begins AS "begins!", cancel AS "cancel!", interrupt AS "interrupt!"
   FROM claimed

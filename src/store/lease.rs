@@ -29,8 +29,8 @@ pub struct Claim {
     pub token: LeaseToken,
     /// Counts the claims of the run; the fence that is told to the outside.
     pub epoch: i64,
-    /// Whether no one held it before.
-    pub is_first: bool,
+    /// Whether the claim has begun its first turn.
+    pub begins: bool,
     /// Whether it was claimed more than [`MAX_CLAIMS`] times without getting on.
     pub is_poisoned: bool,
     /// What callers asked for while no one held it.
@@ -49,7 +49,7 @@ pub struct Wishes {
 /// Claims runs that wait for a worker (C1), one for each token, oldest first.
 ///
 /// The first claim of a run also records its first turn (C2) with its events, so that a run without
-/// tools costs one more commit and not two.
+/// tools costs one more commit and not two. Where messages wait, the worker does that: they come first.
 ///
 /// # Errors
 /// When the database does not take it.
@@ -60,18 +60,23 @@ pub async fn claim(
     now: DateTime<Utc>,
 ) -> Result<Vec<Claim>, StoreError> {
     let first_turn = to_json(&EventData::Turn { turn: 1, attempt: 1 })?;
-    let started = to_json(&EventData::Run(RunFacts {
-        status: RunStatus::Running,
-        turn: 1,
-        attempt: 1,
-        started_at: Some(now),
-        ..RunFacts::accepted()
-    }))?;
-    let rows =
-        sqlx::query_file!("src/store/claim.sql", tokens, interval(ttl), now, first_turn, started)
-            .fetch_all(store.worker())
-            .await
-            .map_err(StoreError::of_write)?;
+    let started = |turn, attempt| {
+        let facts = RunFacts::accepted();
+        let (status, started_at) = (RunStatus::Running, Some(now));
+        to_json(&EventData::Run(RunFacts { status, turn, attempt, started_at, ..facts }))
+    };
+    let rows = sqlx::query_file!(
+        "src/store/claim.sql",
+        tokens,
+        interval(ttl),
+        now,
+        first_turn,
+        started(1, 1)?,
+        started(0, 0)?
+    )
+    .fetch_all(store.worker())
+    .await
+    .map_err(StoreError::of_write)?;
     rows.into_iter()
         .map(|row| {
             let run = RunId::from(row.run_id);
@@ -81,7 +86,7 @@ pub async fn claim(
                 run,
                 token: LeaseToken(row.lease_token),
                 epoch: row.epoch,
-                is_first: row.is_first,
+                begins: row.begins,
                 is_poisoned: row.claims_since_progress > MAX_CLAIMS,
                 wishes: Wishes { cancel: row.cancel, interrupt: row.interrupt },
             })

@@ -13,6 +13,7 @@ pub mod idempotency;
 pub mod journal;
 pub mod keys;
 pub mod lease;
+pub mod messages;
 pub mod operator;
 pub mod runs;
 pub mod steer;

@@ -5,7 +5,7 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 10] = [
+const TENANT_TABLES: [&str; 11] = [
     "agent",
     "agent_version",
     "api_key",
@@ -13,6 +13,7 @@ const TENANT_TABLES: [&str; 10] = [
     "run",
     "run_event",
     "run_lease",
+    "run_message",
     "step",
     "thread",
     "tool_call",

@@ -1,5 +1,6 @@
 //! Rows to records.
 
+use crate::domain::run_message::RunMessage;
 use crate::domain::step::StepContent;
 use crate::domain::tool::CallState;
 use crate::machine::record::{Ending, Record};
@@ -11,6 +12,10 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
     let mut records = Vec::new();
     let mut last_turn = 0;
     for step in loaded.steps.iter().filter(|step| step.run_id == Some(loaded.run.id)) {
+        if let Some(message) = loaded.messages.iter().find(|it| it.step_seq == Some(step.seq)) {
+            records.push(given(&message.message));
+            continue;
+        }
         match &step.content {
             StepContent::Task(task) => {
                 records.push(Record::TaskGiven { parts: task.parts.clone() });
@@ -50,6 +55,11 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
         records.push(Record::Ended(Ending::Interrupted));
     }
     records
+}
+
+fn given(message: &RunMessage) -> Record {
+    let RunMessage { number, voice, text, .. } = message;
+    Record::MessageGiven { number: *number, voice: *voice, text: text.clone() }
 }
 
 fn calls_of(calls: &[StoredCall], step_seq: i64) -> Vec<&StoredCall> {

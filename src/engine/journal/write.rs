@@ -7,10 +7,11 @@ use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, ErrorId, StepId};
 use crate::domain::message::Reply;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
-use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SystemStep};
+use crate::domain::run_message::Voice;
+use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent};
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
 use crate::machine::record::{Ending, Record};
-use crate::store::journal::{Batch, CallMove, Head, LoadedRun, NewCall, NewStep};
+use crate::store::journal::{Batch, CallMove, Head, Hearing, LoadedRun, NewCall, NewStep};
 
 /// What comes from outside the records of a decision.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Journal {
     pub(crate) facts: RunFacts,
     /// The steps a model sees, in order.
     pub(crate) history: Vec<StepContent>,
+    /// The number of the last message that entered the run.
+    n_messages: u32,
     closing: bool,
     action_seq: i64,
     slots: Vec<Slot>,
@@ -67,6 +70,7 @@ impl Journal {
             head: loaded.head,
             facts: loaded.run.facts.clone(),
             history: loaded.steps.iter().map(|step| step.content.clone()).collect(),
+            n_messages: loaded.n_messages,
             closing: loaded.closing,
             action_seq,
             slots,
@@ -88,6 +92,7 @@ impl Journal {
         journal.head.next_event_seq += count(batch.events.len());
         batch.facts = journal.facts.clone();
         batch.closing = journal.closing;
+        batch.hearing.n_messages = journal.n_messages;
         (batch, journal)
     }
 
@@ -97,6 +102,7 @@ impl Journal {
             now: stamp.now,
             facts: self.facts.clone(),
             closing: self.closing,
+            hearing: Hearing::default(),
             is_progress: false,
             despite_cancel: false,
             steps: Vec::new(),
@@ -139,7 +145,12 @@ impl Draft<'_> {
                 self.start_turn(*turn, *attempt, *closing);
             }
             Record::SystemSaid { text } => {
-                self.recorded(StepContent::System(SystemStep { text: text.clone() }));
+                self.recorded(Voice::System.step(text.clone()));
+            }
+            Record::MessageGiven { number, voice, text } => {
+                let step_seq = self.recorded(voice.step(text.clone()));
+                self.batch.hearing.taken.push((*number, step_seq));
+                self.journal.n_messages = *number;
             }
             Record::Replied { turn, attempt, reply, calls } => {
                 self.reply((*turn, *attempt), reply, calls);
@@ -190,17 +201,20 @@ impl Draft<'_> {
         seq
     }
 
-    /// Appends a step that is complete as it is.
-    fn recorded(&mut self, content: StepContent) {
+    /// Appends a step that is complete as it is, and answers its `seq`.
+    fn recorded(&mut self, content: StepContent) -> i64 {
         let step_seq = self.step(content, 0, None);
         let data = EventData::Step { step_seq, turn: self.journal.facts.turn };
         self.event(EventName::StepRecorded, data);
+        step_seq
     }
 
     fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {
         self.journal.facts.turn = turn;
         self.journal.facts.attempt = attempt;
         self.journal.closing = closing;
+        // A turn that is tried again began before.
+        self.batch.hearing.is_boundary |= attempt == 1;
         let name = if attempt == 1 { EventName::TurnStarted } else { EventName::TurnRestarted };
         self.event(name, EventData::Turn { turn, attempt });
     }
@@ -313,6 +327,7 @@ impl Draft<'_> {
                 facts.stop_reason = Some(*stop_reason);
                 facts.answer = Some(answer.clone());
                 facts.output.clone_from(output);
+                self.batch.hearing.is_boundary = true;
                 EventName::RunCompleted
             }
             Ending::Failed(failure) => {

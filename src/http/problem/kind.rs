@@ -70,7 +70,7 @@ problems! {
     RunNotWaiting = 409 "run-not-waiting" "Run is not waiting"
         "The run does not wait for this: `run_status` says where it stands.";
     RunNotActive = 409 "run-not-active" "Run is not active"
-        "The run is neither queued nor running: `run_status` says where it stands.";
+        "The run is neither queued nor running, or it is in its last turn and takes no more messages: `run_status` says where it stands. Start a new run on its thread.";
     ThreadBusy = 409 "thread-busy" "Thread is busy"
         "The thread has an active run, `active_run_id`, and takes one at a time. Wait for it, cancel it, or use another thread.";
     ToolNameConflict = 409 "tool-name-conflict" "Tool name taken"
@@ -119,6 +119,8 @@ problems! {
         "The run names an agent that does not exist, or one of another tenant. Check `agent_id`.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
         "A tool's header is not a valid header, or is one that the server sets itself. `errors` points to it.";
+    RateLimited = 429 "rate-limited" "Too many requests"
+        "More was sent than can be taken in: as many messages wait for the next turn of a run as may, `limit`. Try again after `Retry-After`.";
     TenantQueueFull = 429 "tenant-queue-full" "Too many queued runs"
         "As many runs are waiting as a tenant may have, `limit`. Try again after `Retry-After`.";
     TooManyStreams = 429 "too-many-streams" "Too many streams"

@@ -29,7 +29,10 @@ pub(super) fn of_error(error: &Error) -> Problem {
             say(Kind::InsufficientScope).member(|view| view.required = Some(*required))
         }
         Error::RunAlreadyTerminal { status } => on_run(Kind::RunAlreadyTerminal, status),
-        Error::RunNotActive { status } => on_run(Kind::RunNotActive, status),
+        Error::RunNotActive { status } | Error::RunClosing { status } => {
+            on_run(Kind::RunNotActive, status)
+        }
+        Error::TooManyMessages { limit } => limited(say(Kind::RateLimited), *limit),
         Error::RunNotWaiting { status } => on_run(Kind::RunNotWaiting, status),
         Error::ThreadBusy { active_run_id } => {
             say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)

@@ -7,6 +7,7 @@ mod events;
 mod get;
 mod interrupt;
 mod list;
+mod messages;
 mod new_run;
 mod resume;
 mod slots;
@@ -54,4 +55,5 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))
+        .routes(routes!(messages::say))
 }

@@ -6,14 +6,21 @@ use proptest::prelude::*;
 use super::world::{CallShape, Shape, limits, reply_shape, restored};
 use super::*;
 
-/// Plays a script, one shape a turn. After each decision whose number is in `crashes`, the worker is
-/// lost and the next one goes on from the journal.
-fn driven(limits: Limits, script: &[Shape], crashes: &[usize]) -> Vec<Record> {
-    let mut play = Play { limits, state: fold([task()]), journal: vec![task()] };
+/// Plays a script, one shape a turn; in the turns in `told` the run is told something. After each
+/// decision whose number is in `crashes`, the worker is lost and the next one goes on from the journal.
+fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize]) -> Vec<Record> {
+    let mut play = Play::new(limits);
+    play.commit(task());
     play.feed(Input::Claimed);
+    let mut turn = 0;
     for n in 0..400 {
+        if play.state.turn() > turn {
+            turn = play.state.turn();
+            told.iter().filter(|in_turn| **in_turn == turn).for_each(|_| play.tell(Voice::User));
+        }
         if crashes.contains(&n) {
             play.state = restored(&play.journal);
+            play.n_known = play.said.len();
             play.feed(Input::Claimed);
         }
         let Some(effect) = due(&play.state).into_iter().next() else { break };
@@ -48,6 +55,7 @@ fn history(journal: Vec<Record>) -> Vec<Record> {
         Record::TaskGiven { .. }
         | Record::SystemSaid { .. }
         | Record::Compacted { .. }
+        | Record::MessageGiven { .. }
         | Record::ActionRecorded { .. }
         | Record::RetryAsked { .. }
         | Record::Ended(_)
@@ -73,6 +81,11 @@ fn repeatable(shape: Shape) -> Shape {
     }
 }
 
+/// The turns in which a run is told something.
+fn told() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(1..6_u32, 0..3)
+}
+
 fn script() -> impl Strategy<Value = Vec<Shape>> {
     prop::collection::vec(reply_shape().prop_map(repeatable), 1..6)
 }
@@ -86,17 +99,24 @@ proptest! {
     fn lost_workers_leave_no_trace_in_the_history(
         limits in limits(),
         script in script(),
+        told in told(),
         crashes in prop::collection::vec(0..30_usize, 1..5),
     ) {
-        let undisturbed = history(driven(limits, &script, &[]));
-        prop_assert_eq!(history(driven(limits, &script, &crashes)), undisturbed);
+        let story = (script.as_slice(), told.as_slice());
+        let undisturbed = history(driven(limits, story, &[]));
+        prop_assert_eq!(history(driven(limits, story, &crashes)), undisturbed);
     }
 
     #[test]
-    fn a_worker_may_be_lost_after_any_decision(limits in limits(), script in script()) {
-        let undisturbed = history(driven(limits, &script, &[]));
+    fn a_worker_may_be_lost_after_any_decision(
+        limits in limits(),
+        script in script(),
+        told in told(),
+    ) {
+        let story = (script.as_slice(), told.as_slice());
+        let undisturbed = history(driven(limits, story, &[]));
         for n in 0..30 {
-            prop_assert_eq!(history(driven(limits, &script, &[n])), undisturbed.clone());
+            prop_assert_eq!(history(driven(limits, story, &[n])), undisturbed.clone());
         }
     }
 }

@@ -24,7 +24,7 @@ fn interrupted(mut play: Play) -> Play {
 #[test]
 fn a_run_can_be_stopped_before_its_first_claim() {
     for (input, _, ending) in stops() {
-        let records = decide(&fold([task()]), input, &LIMITS);
+        let records = decide(&fold([task()]), input, QUIET);
         assert_eq!(records, [Record::Ended(ending)]);
     }
 }
@@ -126,7 +126,7 @@ fn an_interrupted_run_only_goes_on_by_resumption() {
 #[test]
 fn a_run_interrupted_before_its_first_turn_resumes_with_it() {
     let state = fold([task(), Record::Ended(Ending::Interrupted)]);
-    assert_eq!(decide(&state, Input::Resumed, &LIMITS), [Record::Resumed, turn(1, 1)]);
+    assert_eq!(decide(&state, Input::Resumed, QUIET), [Record::Resumed, turn(1, 1)]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn only_a_run_with_a_task_can_be_worked_on() {
     let mut inputs: Vec<Input> = stops().map(|(input, _, _)| input).into();
     inputs.extend([Input::Claimed, Input::Resumed]);
     for input in inputs {
-        assert_eq!(decide(&State::default(), input, &LIMITS), []);
+        assert_eq!(decide(&State::default(), input, QUIET), []);
     }
     assert!(due(&State::default()).is_empty(), "nothing is due");
 }

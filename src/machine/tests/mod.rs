@@ -27,11 +27,15 @@
 //! | an open call is not closed at the end | `properties::every_journal_obeys_the_rules` |
 //! | a resumption forgets the step limit | `properties::every_journal_obeys_the_rules` |
 //! | a sent at_most_once call counts as not run | `endings::stopping_closes_every_open_call_by_what_is_known_of_it` |
+//! | a run is completed past a message | `properties::every_journal_obeys_the_rules` |
+//! | a message leads on from the closing turn | `messages::a_message_at_the_step_limit_comes_before_the_closing_turn_which_is_the_last` |
+//! | a message leaves the repeats as they are | `messages::a_message_makes_the_same_calls_anew_no_repetition` |
 
 mod calls;
 mod coverage;
 mod crash;
 mod endings;
+mod messages;
 mod properties;
 mod rows;
 mod turns;
@@ -43,14 +47,15 @@ use super::effect::Effect;
 use super::input::Input;
 use super::record::{Ending, Record};
 use super::state::{Phase, State};
-use super::{decide, due, evolve, fold};
-use crate::domain::id::CallId;
+use super::{Surroundings, decide, due, evolve, fold};
+use crate::domain::id::{CallId, RunId};
 use crate::domain::limits::Limits;
 use crate::domain::message::{
     RefusalPart, Reply, ReplyPart, ReplyState, TextPart, ThinkingPart, ToolCallPart,
 };
 use crate::domain::model::{FinishReason, ModelErrorKind, Provider};
 use crate::domain::run::{Failure, FailureCause, StopReason};
+use crate::domain::run_message::{RunMessage, Voice};
 use crate::domain::step::{InputPart, InputText};
 use crate::domain::tool::{
     EffectClass, FINAL_ANSWER, JsonOutput, OutcomeKind, PlannedCall, TextOutput, ToolOutcome,
@@ -65,21 +70,42 @@ const LIMITS: Limits = Limits {
     parallel_tools: true,
 };
 
+/// Nobody says anything.
+const QUIET: Surroundings<'_> = Surroundings { limits: &LIMITS, messages: &[] };
+
 /// A run under test: every decision is committed and folded at once.
 #[derive(Debug, Clone)]
 struct Play {
     limits: Limits,
     state: State,
     journal: Vec<Record>,
+    /// The messages that were added to the run, and how many of them its worker knows of.
+    said: Vec<RunMessage>,
+    n_known: usize,
 }
 
 impl Play {
     /// A claimed run that waits for the first reply.
     fn thinking(limits: Limits) -> Self {
-        let mut play = Self { limits, state: State::default(), journal: Vec::new() };
+        let mut play = Self::new(limits);
         play.commit(task());
         play.feed(Input::Claimed);
         play
+    }
+
+    fn new(limits: Limits) -> Self {
+        let (state, journal, said) = (State::default(), Vec::new(), Vec::new());
+        Self { limits, state, journal, said, n_known: 0 }
+    }
+
+    /// Adds a message to the run, as long as the store would take it.
+    fn tell(&mut self, voice: Voice) {
+        let stopped = self.state.ending() == Some(&Ending::Interrupted);
+        let has_turn = !self.state.is_ended() && !self.state.is_closing();
+        if stopped || has_turn {
+            let number = u32::try_from(self.said.len() + 1).unwrap();
+            self.said.push(message(number, voice));
+        }
     }
 
     fn commit(&mut self, record: Record) {
@@ -88,11 +114,21 @@ impl Play {
     }
 
     fn feed(&mut self, input: Input) -> Vec<Record> {
-        let records = decide(&self.state, input, &self.limits);
+        let mut records = self.decide(input.clone());
+        // The store refuses a decision that goes past messages which the worker does not know of.
+        if self.n_known < self.said.len() && records.iter().any(goes_on) {
+            self.n_known = self.said.len();
+            records = self.decide(input);
+        }
         for record in &records {
             self.commit(record.clone());
         }
         records
+    }
+
+    fn decide(&self, input: Input) -> Vec<Record> {
+        let messages = &self.said[..self.n_known];
+        decide(&self.state, input, Surroundings { limits: &self.limits, messages })
     }
 
     fn reply(&mut self, parts: Vec<ReplyPart>, finish: FinishReason) -> Vec<Record> {
@@ -130,6 +166,23 @@ impl Play {
 
 fn task() -> Record {
     Record::TaskGiven { parts: vec![InputPart::Text(InputText { text: "Do it.".to_owned() })] }
+}
+
+fn message(number: u32, voice: Voice) -> RunMessage {
+    let (run_id, created_at) = (RunId::from(uuid::Uuid::nil()), chrono::DateTime::UNIX_EPOCH);
+    RunMessage { run_id, number, voice, text: format!("Message {number}."), created_at }
+}
+
+fn given(number: u32, voice: Voice) -> Record {
+    Record::MessageGiven { number, voice, text: format!("Message {number}.") }
+}
+
+/// Whether a record begins a turn or completes the run.
+const fn goes_on(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::TurnStarted { attempt: 1, .. } | Record::Ended(Ending::Completed { .. })
+    )
 }
 
 fn words(text: &str) -> ReplyPart {
@@ -290,6 +343,7 @@ fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
             | Record::TurnStarted { .. }
             | Record::SystemSaid { .. }
             | Record::Compacted { .. }
+            | Record::MessageGiven { .. }
             | Record::CallsStarted { .. }
             | Record::CallRestarted { .. }
             | Record::ActionRecorded { .. }

@@ -34,6 +34,9 @@ struct Audit {
     ended: Option<Ending>,
     n_resumes: u32,
     announced: bool,
+    n_given: u32,
+    /// The messages that the run was given since its last turn began.
+    unheard: u32,
     calls: BTreeMap<CallId, PlannedCall>,
     running: BTreeMap<CallId, u32>,
     open: BTreeSet<CallId>,
@@ -51,6 +54,8 @@ impl Audit {
             ended: None,
             n_resumes: 0,
             announced: false,
+            n_given: 0,
+            unheard: 0,
             calls: BTreeMap::new(),
             running: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -70,6 +75,7 @@ impl Audit {
             | Record::RetryAsked { .. }
             | Record::SystemSaid { .. }
             | Record::Compacted { .. } => {}
+            Record::MessageGiven { number, .. } => self.hear(*number),
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start(*turn, *attempt, *closing);
             }
@@ -104,6 +110,7 @@ impl Audit {
             }
             Record::Ended(ending) => {
                 self.leave();
+                assert_eq!(self.unheard, 0, "a message is followed by a turn");
                 self.ended = Some(ending.clone());
             }
             Record::Resumed => {
@@ -112,6 +119,13 @@ impl Audit {
             }
         }
         self.announced = matches!(record, Record::SystemSaid { .. });
+    }
+
+    fn hear(&mut self, number: u32) {
+        self.n_given += 1;
+        self.unheard += 1;
+        assert_eq!(number, self.n_given, "messages come in order, each once");
+        self.leave();
     }
 
     fn start(&mut self, turn: u32, attempt: u32, closing: bool) {
@@ -126,6 +140,8 @@ impl Audit {
         assert_eq!(closing, turn > self.limits.max_steps, "turns past the limit are closing");
         assert!(turn <= self.limits.max_steps + 1 + self.n_resumes, "turns are bounded");
         assert!(attempt <= self.limits.model_attempts + RECLAIMS, "attempts are bounded");
+        assert!(attempt == 1 || self.unheard == 0, "a message comes between turns");
+        self.unheard = 0;
         (self.turn, self.attempt) = (turn, attempt);
         self.has_reply = false;
         self.is_recorded = false;
@@ -188,6 +204,9 @@ proptest! {
         let world = played(limits, &moves);
         let audit = Audit::of(limits, &world.play.journal);
         prop_assert_eq!(audit.ended.as_ref(), world.play.state.ending());
+        if let Some(Ending::Completed { .. }) = audit.ended {
+            prop_assert_eq!(audit.n_given as usize, world.play.said.len(), "every message was heard");
+        }
         for decision in &world.decisions {
             check(decision, &limits);
         }

@@ -77,6 +77,7 @@ impl Rows {
             Record::TaskGiven { .. }
             | Record::SystemSaid { .. }
             | Record::Compacted { .. }
+            | Record::MessageGiven { .. }
             | Record::ActionRecorded { .. }
             | Record::RetryAsked { .. } => {
                 self.flush();

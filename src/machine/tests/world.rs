@@ -51,6 +51,8 @@ pub(super) enum Move {
     Repeat(usize),
     /// Any input, with keys near those that would fit.
     Babble { kind: InputKind, pick: usize, shape: Shape },
+    /// A caller says something to the run.
+    Tell(Voice),
     /// The worker is lost, and another one reads the journal and claims the run.
     Reclaim,
 }
@@ -130,8 +132,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(limits: Limits) -> Self {
-        let play = Play { limits, state: State::default(), journal: Vec::new() };
-        Self { play, decisions: Vec::new(), call_ids: Vec::new() }
+        Self { play: Play::new(limits), decisions: Vec::new(), call_ids: Vec::new() }
     }
 
     /// Makes a move and says what was decided on it.
@@ -151,8 +152,13 @@ impl World {
                 let input = self.babble(*kind, *pick, shape);
                 self.feed(input)
             }
+            Move::Tell(voice) => {
+                self.play.tell(*voice);
+                Vec::new()
+            }
             Move::Reclaim => {
                 self.play.state = restored(&self.play.journal);
+                self.play.n_known = self.play.said.len();
                 self.feed(Input::Claimed)
             }
         }
@@ -196,7 +202,7 @@ impl World {
         }
         self.decisions.push(Decision { before, input: input.clone(), records: records.clone() });
         if input != Input::Claimed {
-            let again = decide(&self.play.state, input, &self.play.limits);
+            let again = self.play.decide(input);
             assert_eq!(again, [], "the second time does not count");
         }
         records
@@ -365,6 +371,7 @@ pub(super) fn moves(n: usize) -> impl Strategy<Value = Vec<Move>> {
         9 => answer.prop_map(|(pick, shape)| Move::Answer { pick, shape }),
         2 => any::<usize>().prop_map(Move::Repeat),
         3 => babble.prop_map(|(kind, pick, shape)| Move::Babble { kind, pick, shape }),
+        2 => prop::sample::select(Voice::ALL).prop_map(Move::Tell),
         1 => Just(Move::Reclaim),
     ];
     prop::collection::vec(one, 0..n)

@@ -28,7 +28,7 @@ pub async fn append(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appen
 async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
     // FOR UPDATE waits for a write that is still on its way, which a plain read would not see.
     let row = sqlx::query!(
-        r#"SELECT op_id, lease_token, next_seq, next_event_seq,
+        r#"SELECT op_id, lease_token, next_seq, next_event_seq, n_messages,
                   cancel_requested_at IS NOT NULL AS "cancel!"
              FROM run
             WHERE tenant_id = $1
@@ -46,13 +46,19 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
     }
     let is_ours = row.lease_token == Some(guard.token.0)
         && (row.next_seq, row.next_event_seq) == (guard.head.next_seq, guard.head.next_event_seq);
-    Ok(if is_ours && row.cancel { Appended::CancelRequested } else { Appended::Fenced })
+    let heard = i64::from(batch.hearing.n_messages);
+    let unheard = batch.hearing.is_boundary && i64::from(row.n_messages) > heard;
+    Ok(match (is_ours, row.cancel) {
+        (true, true) => Appended::CancelRequested,
+        (true, false) if unheard => Appended::MessagesWait,
+        _ => Appended::Fenced,
+    })
 }
 
 /// Finds out what became of a write whose answer was lost, and does it again if it never landed.
 async fn reconcile(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
     match look(store, guard, batch).await? {
-        Appended::Stored => Ok(Appended::Stored),
+        done @ (Appended::Stored | Appended::MessagesWait) => Ok(done),
         Appended::CancelRequested if !batch.despite_cancel => Ok(Appended::CancelRequested),
         Appended::CancelRequested | Appended::Fenced => {
             // With the row lock seen free and the write absent, it can only land if the same guard
@@ -75,6 +81,7 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
     let events = EventColumns::of(&batch.events)?;
     let moves = MoveColumns::of(&batch.moves)?;
     let calls = CallColumns::of(&batch.calls)?;
+    let (taken, taken_by) = taken_columns(guard, &batch.hearing.taken)?;
     let stored = sqlx::query_file_scalar!(
         "src/store/journal/append.sql",
         guard.tenant.as_str(),
@@ -126,6 +133,10 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &calls.states,
         &calls.attempts,
         &calls.outcomes as &[Option<String>],
+        at.count::<u32, i32>("n_messages_taken", batch.hearing.n_messages)?,
+        batch.hearing.is_boundary,
+        &taken,
+        &taken_by,
     )
     .fetch_one(store.worker())
     .await
@@ -143,6 +154,13 @@ fn token_columns(guard: &Guard, usage: Usage) -> Result<[i64; 5], StoreError> {
         at.count("usage_cache_write", usage.cache_write)?,
         at.count("usage_reasoning", usage.reasoning)?,
     ])
+}
+
+/// The numbers of messages, and the steps that they become.
+fn taken_columns(guard: &Guard, taken: &[(u32, i64)]) -> Result<(Vec<i32>, Vec<i64>), StoreError> {
+    let at = At { table: "run_message", id: &guard.run };
+    let numbers: Result<_, _> = taken.iter().map(|(n, _)| at.count("number", *n)).collect();
+    Ok((numbers?, taken.iter().map(|(_, seq)| *seq).collect()))
 }
 
 #[derive(Default)]

@@ -19,6 +19,7 @@ WITH guard AS (
            attempt = $22,
            finished_at = $23,
            closing = $24,
+           n_messages_taken = $50,
            claims_since_progress = CASE WHEN $25 THEN 0 ELSE claims_since_progress END,
            lease_token = CASE WHEN $10 = 'running' THEN lease_token END,
            resumed = false,
@@ -35,6 +36,10 @@ WITH guard AS (
        AND next_seq = $4
        AND next_event_seq = $5
        AND (cancel_requested_at IS NULL OR $9)
+       -- No turn begins and no run is completed past a message. The count stands in this row because
+       -- of those who wait for its lock: they see its columns as they are then, while a subquery
+       -- would still tell what there was when the statement began.
+       AND (n_messages = $50 OR NOT $51)
        -- Every call is where the writer believes it to be.
        AND cardinality($34::text[]) = (
            SELECT count(*)
@@ -80,6 +85,13 @@ WITH guard AS (
                   $45::boolean[], $46::boolean[], $47::text[], $48::integer[], $49::text[])
                AS n(step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
                     state, attempt, outcome)
+), taken AS (
+    UPDATE run_message m
+       SET step_seq = t.step_seq
+      FROM guard g, unnest($52::integer[], $53::bigint[]) AS t(number, step_seq)
+     WHERE m.tenant_id = g.tenant_id
+       AND m.run_id = g.run_id
+       AND m.number = t.number
 ), released AS (
     DELETE FROM run_lease l
      USING guard g

@@ -7,6 +7,7 @@ pub use append::append;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::messages::{self, StoredMessage};
 use super::rows::At;
 use super::runs::RunRow;
 use super::steps::{self, Range, StoredCall};
@@ -15,6 +16,7 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
 use crate::domain::run::{Run, RunFacts};
+use crate::domain::run_message::RunMessage;
 use crate::domain::step::{Step, StepContent};
 use crate::domain::thread::Framing;
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
@@ -44,6 +46,18 @@ pub struct LoadedRun {
     pub steps: Vec<Step>,
     /// The calls of those steps.
     pub calls: Vec<StoredCall>,
+    /// The number of the last message that entered the run; 0 before the first.
+    pub n_messages: u32,
+    /// The messages to the run, in order.
+    pub messages: Vec<StoredMessage>,
+}
+
+impl LoadedRun {
+    /// The messages that have not entered the run yet, in order.
+    pub fn waiting(&self) -> Vec<RunMessage> {
+        let waiting = self.messages.iter().filter(|stored| stored.step_seq.is_none());
+        waiting.map(|stored| stored.message.clone()).collect()
+    }
 }
 
 /// Where the journal of a run ends: the compare-and-set of every append.
@@ -71,8 +85,8 @@ pub async fn load(
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.metadata::text AS "metadata!", r.created_at, r.started_at,
                   r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
-                  r.resumed, t.memory_from, t.framing_policy, t.announce, t.framing_tags,
-                  coalesce(r.inline_agent, v.spec)::text AS "agent!"
+                  r.resumed, r.n_messages, r.n_messages_taken, t.memory_from, t.framing_policy,
+                  t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
              FROM run r
              JOIN thread t
                ON t.tenant_id = r.tenant_id
@@ -97,9 +111,13 @@ pub async fn load(
     let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
     let memory_from = row.memory_from;
+    let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
+    let has_messages = row.n_messages > 0;
     let run = Run::try_from(row.run())?;
     let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
     let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
+    let messages =
+        if has_messages { messages::of_run(store, tenant, id, 0).await? } else { Vec::new() };
     Ok(Some(LoadedRun {
         run,
         agent,
@@ -112,6 +130,8 @@ pub async fn load(
         memory_from,
         steps,
         calls,
+        n_messages,
+        messages,
     }))
 }
 
@@ -144,6 +164,8 @@ struct LoadRow {
     next_event_seq: i64,
     closing: bool,
     resumed: bool,
+    n_messages: i32,
+    n_messages_taken: i32,
     memory_from: i64,
     framing_policy: String,
     announce: String,
@@ -205,6 +227,8 @@ pub struct Batch {
     pub facts: RunFacts,
     /// Whether the current turn is the closing one.
     pub closing: bool,
+    /// What it has to do with the messages to the run.
+    pub hearing: Hearing,
     /// Whether the run got on: counts against its being poisoned.
     pub is_progress: bool,
     /// Whether it goes through although a cancel was asked for: it is the answer to that.
@@ -217,6 +241,17 @@ pub struct Batch {
     pub moves: Vec<CallMove>,
     /// New events, in order.
     pub events: Vec<(EventName, EventData)>,
+}
+
+/// What a batch has to do with the messages to the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hearing {
+    /// The number of the last message that has entered the run with it; 0 before the first.
+    pub n_messages: u32,
+    /// Whether it is refused when there are more: it begins a turn or completes the run.
+    pub is_boundary: bool,
+    /// Messages that enter the run: their number and the `seq` of the step that they become.
+    pub taken: Vec<(u32, i64)>,
 }
 
 /// A step to append.
@@ -275,4 +310,6 @@ pub enum Appended {
     Fenced,
     /// It is not: a caller asked for the end of the run.
     CancelRequested,
+    /// It is not: messages were added that the writer does not know of.
+    MessagesWait,
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use agentling::app::Surroundings;
 use agentling::domain::id::{RunId, TenantId};
 use agentling::domain::run::{Run, RunStatus};
+use agentling::domain::run_message::Voice;
 use agentling::engine::CommitPoint;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
@@ -28,6 +29,17 @@ async fn child() {
 
 /// Makes an agent out of fake tools.
 type MakeAgent = fn(&FakeTools) -> Value;
+
+/// When a run is told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Never,
+    BeforeItStarts,
+    WhileItsToolRuns,
+}
+
+/// What a run does and what it is told.
+type Story = (MakeAgent, Told);
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const SIGABRT: i32 = 6;
@@ -85,27 +97,64 @@ fn with_unrepeatable_tools(tools: &FakeTools) -> Value {
     with_tools(tools, "at_most_once")
 }
 
+/// Accepts the run of a story without any worker at hand.
+async fn begin(db: &TestDb, tools: &FakeTools, (make, told): Story) -> Run {
+    let run = accept(db, tools, &make(tools)).await;
+    match told {
+        Told::Never => {}
+        Told::BeforeItStarts => say(db, tools, run.id).await,
+        Told::WhileItsToolRuns => tools.hold("a"),
+    }
+    run
+}
+
+/// Tells the run what it is to be told while it runs: before the call of its tool ends.
+async fn go_on(db: &TestDb, tools: &FakeTools, run: RunId, told: Told) {
+    if told == Told::WhileItsToolRuns {
+        tools.wait_for(1).await;
+        say(db, tools, run).await;
+        tools.release("a");
+    }
+}
+
+async fn say(db: &TestDb, tools: &FakeTools, run: RunId) {
+    let config = test_config(db, tools, &[]);
+    let engine = agentling::app::engine(&config, &db.store(), &Surroundings::default()).unwrap();
+    let said = engine.say(&TenantId::default(), run, Voice::User, "And hurry.".to_owned()).await;
+    assert_eq!(said.unwrap().number, 1);
+}
+
 /// A run to which nothing happens: its history and how many commits it takes.
-async fn undisturbed(make: MakeAgent) -> (Vec<String>, usize) {
+async fn undisturbed(story: Story) -> (Vec<String>, usize) {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let commits = Arc::new(Commits::default());
     let around =
         Surroundings { observer: Arc::<Commits>::clone(&commits), ..Surroundings::default() };
-    let run = accept(&db, &tools, &make(&tools)).await;
+    let run = begin(&db, &tools, story).await;
     let app = TestApp::on(db, tools, &[], around).await;
-    ended(&app, run.id).await;
+    tokio::join!(ended(&app, run.id), go_on(&app.db, &app.tools, run.id, story.1));
     assert_invariants(&app.db).await;
     (history(&app.db).await, commits.of(run.id))
 }
 
 /// Loses a process at a commit and lets another go on to the end.
-async fn survive(make: MakeAgent, (point, n): (CommitPoint, usize)) -> TestApp {
+async fn survive(story: Story, at: (CommitPoint, usize)) -> TestApp {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
-    let run = accept(&db, &tools, &make(&tools)).await;
+    let run = begin(&db, &tools, story).await;
+    let lost = lose(&db, &tools, &run, at);
+    tokio::join!(lost, go_on(&db, &tools, run.id, story.1)).0
+}
+
+async fn lose(
+    db: &TestDb,
+    tools: &FakeTools,
+    run: &Run,
+    (point, n): (CommitPoint, usize),
+) -> TestApp {
     let child = Child::start(&db.url, &tools.host, Some((point, n)));
     assert_eq!(child.died().await.signal(), Some(SIGABRT), "{point:?} {n}");
-    assert_invariants(&db).await;
-    let app = healthy(&db, &tools).await;
+    assert_invariants(db).await;
+    let app = healthy(db, tools).await;
     assert_eq!(ended(&app, run.id).await.facts.status, RunStatus::Completed, "{point:?} {n}");
     assert_invariants(&app.db).await;
     app
@@ -113,11 +162,15 @@ async fn survive(make: MakeAgent, (point, n): (CommitPoint, usize)) -> TestApp {
 
 /// Crashes a run at every commit it makes, and hands what is left to a check.
 async fn at_every_commit(make: MakeAgent, check: impl AsyncFn(&TestApp, &[String])) {
-    let (undisturbed, commits) = undisturbed(make).await;
+    at_every_commit_of((make, Told::Never), check).await;
+}
+
+async fn at_every_commit_of(story: Story, check: impl AsyncFn(&TestApp, &[String])) {
+    let (undisturbed, commits) = undisturbed(story).await;
     let points = (1..=commits).flat_map(|n| [(CommitPoint::Before, n), (CommitPoint::After, n)]);
     // A few at a time: most of it is waiting for leases to run out.
     let mut survivors = futures::stream::iter(points)
-        .map(async |at| (at, survive(make, at).await))
+        .map(async |at| (at, survive(story, at).await))
         .buffer_unordered(4);
     let mut n_survivors = 0;
     while let Some((at, app)) = survivors.next().await {
@@ -187,9 +240,26 @@ async fn a_crash_at_any_commit_never_repeats_a_call_that_may_run_once() {
 }
 
 #[tokio::test]
+async fn a_crash_at_any_commit_of_a_run_that_is_told_something_changes_nothing() {
+    for (story, n_turns) in [
+        ((text_only as MakeAgent, Told::BeforeItStarts), 1),
+        ((with_pure_tools, Told::BeforeItStarts), 3),
+        ((with_pure_tools, Told::WhileItsToolRuns), 3),
+    ] {
+        at_every_commit_of(story, async |app, undisturbed| {
+            assert_eq!(history(&app.db).await, undisturbed);
+            let heard = "SELECT count(*) FROM run_message WHERE step_seq IS NOT NULL";
+            assert_eq!(count(&app.db, heard).await, 1);
+            assert_eq!(count(&app.db, "SELECT turn::bigint FROM run").await, n_turns);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn a_run_ends_although_every_process_dies_soon() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
-    let (undisturbed, _) = undisturbed(with_idempotent_tools).await;
+    let (undisturbed, _) = undisturbed((with_idempotent_tools, Told::Never)).await;
     let run = accept(&db, &tools, &with_idempotent_tools(&tools)).await;
     let store = db.store();
     let mut deaths = 0;

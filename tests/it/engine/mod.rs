@@ -5,6 +5,7 @@ mod commits;
 mod crash;
 mod database;
 mod drain;
+mod messages;
 mod model_keys;
 mod observations;
 mod requests;

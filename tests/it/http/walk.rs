@@ -39,6 +39,7 @@ const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const CONTEXT: &str = r#"{"text":"Ann"}"#;
+const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
 /// Every operation: its id, the scope it needs, and what it takes.
@@ -62,6 +63,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
     ("runs_list", "runs:read", Takes::Nothing),
     ("runs_resume", "runs:write", Takes::Maybe("{}")),
+    ("runs_say", "runs:write", Takes::Json(MESSAGE)),
     ("runs_steps", "runs:read", Takes::Nothing),
     ("runs_stream", "runs:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),

@@ -2,11 +2,14 @@
 
 use agentling::domain::event::{EventData, EventName};
 use agentling::domain::id::{CallId, LeaseToken, StepId, TenantId};
+use agentling::domain::run::RunStatus;
+use agentling::domain::run_message::{RunMessage, Voice};
 use agentling::domain::step::{StepContent, SystemStep};
 use agentling::domain::tool::{CallState, EffectClass, PlannedCall};
 use agentling::store::journal::{
-    Appended, Batch, CallMove, Guard, LoadedRun, NewCall, NewStep, append,
+    Appended, Batch, CallMove, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
 };
+use agentling::store::messages::{self, Added};
 use agentling::store::{Store, StoreError, lease, steer};
 use sqlx::Connection as _;
 
@@ -15,6 +18,9 @@ use crate::support::{TestDb, claimed, count, execute, picture, until, uuid};
 const WAITS: &str = "SELECT count(*) > 0 FROM pg_stat_activity
                       WHERE datname = current_database() AND application_name = 'agentling-worker'
                         AND wait_event_type = 'Lock'";
+const API_WAITS: &str = "SELECT count(*) > 0 FROM pg_stat_activity
+                          WHERE datname = current_database()
+                            AND application_name = 'agentling-api' AND wait_event_type = 'Lock'";
 const TWO_WAIT: &str = "SELECT count(*) > 1 FROM pg_stat_activity
                          WHERE datname = current_database()
                            AND application_name = 'agentling-worker' AND wait_event_type = 'Lock'";
@@ -39,6 +45,7 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         now: loaded.run.created_at,
         facts,
         closing: false,
+        hearing: Hearing::default(),
         is_progress: true,
         despite_cancel: false,
         steps: vec![NewStep {
@@ -132,6 +139,104 @@ async fn an_append_after_a_cancel_was_asked_for_says_so_and_writes_nothing() {
     assert_eq!(picture(&db).await, before);
     batch.despite_cancel = true;
     assert_eq!(append(&store, &guard, &batch).await.unwrap(), Appended::Stored);
+}
+
+/// Says something to a run.
+async fn told(store: &Store, guard: &Guard) -> RunMessage {
+    let now = agentling::clock::Clock::now(&agentling::clock::System::new());
+    let said = (Voice::User, "And hurry.".to_owned());
+    match messages::add(store, &guard.tenant, guard.run, said, now).await.unwrap() {
+        Added::Waits(message) => message,
+        refused => panic!("{refused:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_append_that_would_go_past_a_message_says_so_and_writes_nothing() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (guard, loaded) = claimed_with_call(&store).await;
+    let boundary = |n_messages| {
+        let hearing = Hearing { n_messages, is_boundary: true, taken: Vec::new() };
+        Batch { hearing, ..batch(&loaded, "c2") }
+    };
+    let message = told(&store, &guard).await;
+    assert_eq!(message.number, 1);
+    let before = picture(&db).await;
+    assert_eq!(append(&store, &guard, &boundary(0)).await.unwrap(), Appended::MessagesWait);
+    let lost = Guard { token: LeaseToken(uuid()), ..guard.clone() };
+    assert_eq!(append(&store, &lost, &boundary(0)).await.unwrap(), Appended::Fenced);
+    assert_eq!(picture(&db).await, before);
+    let waiting = messages::waiting(&store, &guard.tenant, guard.run, 0).await.unwrap();
+    assert_eq!((waiting.len(), &waiting[0].text), (1, &message.text));
+    let step = NewStep {
+        content: Voice::User.step(message.text),
+        ..boundary(1).steps.into_iter().next().unwrap()
+    };
+    let mut batch = Batch { steps: vec![step], ..boundary(1) };
+    batch.hearing.taken = vec![(1, guard.head.next_seq)];
+    assert_eq!(append(&store, &guard, &batch).await.unwrap(), Appended::Stored);
+    let taken = "SELECT count(*) FROM run_message m JOIN step s ON s.seq = m.step_seq";
+    assert_eq!(count(&db, taken).await, 1);
+    let loaded = agentling::store::journal::load(&store, &guard.tenant, guard.run).await;
+    let loaded = loaded.unwrap().unwrap();
+    assert_eq!((loaded.n_messages, loaded.messages.len(), loaded.waiting().len()), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn an_append_within_a_turn_goes_past_a_message() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (guard, loaded) = claimed_with_call(&store).await;
+    told(&store, &guard).await;
+    assert_eq!(append(&store, &guard, &batch(&loaded, "c2")).await.unwrap(), Appended::Stored);
+    assert_eq!(count(&db, "SELECT count(*) FROM run_message WHERE step_seq IS NULL").await, 1);
+}
+
+#[tokio::test]
+async fn an_append_that_waited_behind_a_message_does_not_go_past_it() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let late = Batch {
+        hearing: Hearing { is_boundary: true, ..Hearing::default() },
+        ..batch(&loaded, "c1")
+    };
+    let mut frozen = db.connect().await;
+    let mut first = frozen.begin().await.unwrap();
+    sqlx::query("UPDATE run SET n_messages = n_messages + 1").execute(&mut *first).await.unwrap();
+    let (appended, ()) = tokio::join!(append(&store, &guard, &late), async {
+        until(&db, WAITS).await;
+        sqlx::query(
+            "INSERT INTO run_message (tenant_id, run_id, number, voice, text, created_at)
+             SELECT tenant_id, run_id, 1, 'user', 'And hurry.', now() FROM run",
+        )
+        .execute(&mut *first)
+        .await
+        .unwrap();
+        first.commit().await.unwrap();
+    });
+    assert_eq!(appended.unwrap(), Appended::MessagesWait);
+    assert_eq!(count(&db, "SELECT count(*) FROM step").await, 1);
+}
+
+#[tokio::test]
+async fn a_message_that_waited_behind_the_closing_turn_is_refused() {
+    let db = TestDb::new().await;
+    let store = db.store();
+    let (_, guard, loaded) = claimed(&store).await;
+    let mut frozen = db.connect().await;
+    let mut first = frozen.begin().await.unwrap();
+    sqlx::query("UPDATE run SET closing = true").execute(&mut *first).await.unwrap();
+    let said = (Voice::User, "And hurry.".to_owned());
+    let now = loaded.run.created_at;
+    let (added, ()) =
+        tokio::join!(messages::add(&store, &guard.tenant, guard.run, said, now), async {
+            until(&db, API_WAITS).await;
+            first.commit().await.unwrap();
+        });
+    assert_eq!(added.unwrap(), Added::Closing(RunStatus::Running));
+    assert_eq!(count(&db, "SELECT count(*) FROM run_message").await, 0);
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ async fn two_claimers_never_get_the_same_run() {
     assert_eq!(claims.len(), 100);
     assert_eq!(claims.iter().map(|claim| claim.run).collect::<BTreeSet<_>>(), runs);
     assert_eq!(claims.iter().map(|claim| claim.token.0).collect::<BTreeSet<_>>().len(), 100);
-    assert!(claims.iter().all(|claim| claim.epoch == 1 && claim.is_first && !claim.is_poisoned));
+    assert!(claims.iter().all(|claim| claim.epoch == 1 && claim.begins && !claim.is_poisoned));
     assert_invariants(&db).await;
 }
 
@@ -63,7 +63,7 @@ async fn an_expired_lease_is_swept_and_its_old_token_writes_nothing() {
     let old = batch(&loaded, "c1");
     assert_eq!(append(&store, &guard, &old).await.unwrap(), Appended::Fenced, "nobody holds it");
     let [second] = claim(&store, 1).await.try_into().unwrap();
-    assert_eq!((second.run, second.epoch, second.is_first), (first.run, 2, false));
+    assert_eq!((second.run, second.epoch, second.begins), (first.run, 2, false));
     assert_ne!(second.token, first.token);
     let before = picture(&db).await;
     assert_eq!(append(&store, &guard, &old).await.unwrap(), Appended::Fenced);

@@ -2,6 +2,7 @@
 
 use agentling::domain::event::EventName;
 use agentling::domain::run::{RunStatus, StopReason};
+use agentling::domain::run_message::Voice;
 use agentling::domain::step::StepKind;
 use agentling::domain::thread::{Announce, FramingPolicy};
 use agentling::domain::tool::{CallState, EffectClass};
@@ -26,7 +27,7 @@ async fn allowed(db: &TestDb, constraint: &str) -> Vec<String> {
 async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
-    let vocabularies: [(&str, Vec<String>); 8] = [
+    let vocabularies: [(&str, Vec<String>); 9] = [
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
@@ -43,6 +44,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
             labels(&CallState::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
         ("thread_announce", labels(&Announce::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("run_message_voice", labels(&Voice::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "thread_framing_policy",
             labels(&FramingPolicy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),

@@ -5,7 +5,7 @@ use super::TestDb;
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 17] = [
     (
         "the steps of a thread are numbered 1..n",
         "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
@@ -17,8 +17,11 @@ const RULES: [Rule; 14] = [
          HAVING min(seq) <> 1 OR max(seq) <> count(*)",
     ),
     (
-        "a turn has one step of a kind",
-        "SELECT concat(run_id, ' turn ', turn, ' ', kind) FROM step WHERE run_id IS NOT NULL
+        "a turn has one step of a kind, besides the messages that enter after it",
+        "SELECT concat(run_id, ' turn ', turn, ' ', kind) FROM step s WHERE run_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM run_message m
+                             WHERE (m.tenant_id, m.run_id, m.step_seq)
+                                 = (s.tenant_id, s.run_id, s.seq))
           GROUP BY tenant_id, run_id, turn, kind HAVING count(*) > 1",
     ),
     (
@@ -83,6 +86,37 @@ const RULES: [Rule; 14] = [
         "SELECT r.run_id::text FROM run r
           WHERE (r.next_seq, r.n_steps) <> (SELECT max(seq) + 1, count(*) FROM step s
                                              WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
+        "a run counts its messages, which are numbered 1..n, and those that have entered it",
+        "SELECT concat(r.run_id, ' ', r.n_messages, ' ', r.n_messages_taken) FROM run r
+           LEFT JOIN run_message m ON (m.tenant_id, m.run_id) = (r.tenant_id, r.run_id)
+          GROUP BY r.tenant_id, r.run_id
+         HAVING (r.n_messages, r.n_messages_taken) <> (count(m.number), count(m.step_seq))
+             OR coalesce(max(m.number), 0) <> count(m.number)
+             OR coalesce(max(m.number) FILTER (WHERE m.step_seq IS NOT NULL), 0)
+                <> count(m.step_seq)",
+    ),
+    (
+        "a message that has entered a run is a step of it as it was said, in order",
+        "SELECT concat(m.run_id, ' message ', m.number) FROM (
+             SELECT *, lag(step_seq) OVER (PARTITION BY tenant_id, run_id ORDER BY number)
+                    AS before FROM run_message) m
+           LEFT JOIN step s
+             ON (s.tenant_id, s.run_id, s.seq) = (m.tenant_id, m.run_id, m.step_seq)
+          WHERE m.step_seq <= m.before
+             OR (m.step_seq IS NOT NULL AND m.text IS DISTINCT FROM
+                 CASE WHEN m.voice = 'user' AND s.kind = 'task'
+                           THEN s.content->'parts'->0->>'text'
+                      WHEN m.voice = 'system' AND s.kind = 'system' THEN s.content->>'text' END)",
+    ),
+    (
+        "a run that was told something has a turn after it, and so a completed run has heard all",
+        "SELECT concat(m.run_id, ' message ', m.number) FROM run_message m
+           JOIN run r ON (r.tenant_id, r.run_id) = (m.tenant_id, m.run_id)
+           LEFT JOIN step s
+             ON (s.tenant_id, s.run_id, s.seq) = (m.tenant_id, m.run_id, m.step_seq)
+          WHERE (m.step_seq IS NULL AND r.status = 'completed') OR s.turn >= r.turn",
     ),
     (
         "a step is recorded once, and every step of an ended run is",

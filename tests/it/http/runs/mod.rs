@@ -2,6 +2,7 @@
 
 mod create;
 mod idempotency;
+mod messages;
 mod model_faults;
 mod rules;
 mod steer;

@@ -1,0 +1,79 @@
+//! `POST /v1/runs/{run_id}/messages`.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::caller::Scope;
+use crate::domain::id::RunId;
+use crate::domain::run_message::{RunMessage, Voice};
+use crate::error::AgentlingError;
+use crate::http::AppState;
+use crate::http::auth::{RunsWrite, Scoped};
+use crate::http::extract::{Body, Checks, PathId};
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+use crate::http::time::Time;
+
+/// A message to a run that is under way.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewMessage {
+    /// Whose voice it has; `system` takes the scope `memory:system`.
+    #[serde(default = "user")]
+    voice: Voice,
+    /// The text, which is not blank.
+    text: String,
+}
+
+const fn user() -> Voice {
+    Voice::User
+}
+
+/// A message as it waits for the run's next turn.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RunMessage)]
+pub(super) struct MessageView {
+    /// The run.
+    run_id: RunId,
+    /// Its place among the messages of the run: 1, 2, 3 …
+    number: u32,
+    /// Whose voice it has.
+    voice: Voice,
+    /// The text.
+    text: String,
+    /// When it was added.
+    created_at: Time,
+}
+
+impl From<RunMessage> for MessageView {
+    fn from(message: RunMessage) -> Self {
+        let RunMessage { run_id, number, voice, text, created_at } = message;
+        Self { run_id, number, voice, text, created_at: created_at.into() }
+    }
+}
+
+/// Say something to a run under way
+///
+/// The model reads it with the run's next turn; where an answer would have ended the run, the run goes on for it. An
+/// interrupted run keeps it until it is resumed. Only a run that fails or is cancelled leaves it unread.
+#[utoipa::path(post, path = "/v1/runs/{run_id}/messages", tag = "runs", operation_id = "runs_say",
+    request_body = NewMessage,
+    params(("run_id" = RunId, Path, description = "The run")),
+    responses((status = 202, description = "The message waits for the next turn", body = MessageView)),
+    extensions(("x-problems" = json!(["run-not-active", "rate-limited"]))))]
+pub(super) async fn say(
+    State(app): State<AppState>,
+    caller: Scoped<RunsWrite>,
+    PathId(id): PathId<RunId>,
+    Body(new): Body<NewMessage>,
+) -> Result<Reply<MessageView>, Problem> {
+    if new.voice == Voice::System && !caller.may(Scope::MemorySystem) {
+        return Err(AgentlingError::Forbidden { required: Scope::MemorySystem }.into());
+    }
+    let mut checks = Checks::new();
+    checks.not_blank("/text", &new.text);
+    checks.finish()?;
+    let message = app.engine.say(&caller.tenant, id, new.voice, new.text).await?;
+    Ok(Reply::accepted(format!("/v1/runs/{id}"), message.into()))
+}
