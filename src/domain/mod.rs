@@ -28,6 +28,7 @@
 
 pub mod agent;
 pub mod caller;
+pub mod diagnosis;
 pub mod event;
 pub mod id;
 pub mod json;

@@ -2,6 +2,7 @@
 
 pub(crate) mod support;
 
+mod diagnosis;
 mod properties;
 
 use support::{acted, answer, call, failed, refusal, retry, success, system, task, text, thinking};

@@ -3,30 +3,51 @@
 //! A history written here is acceptable already. An imported one, or one rendered while calls are
 //! under way, may not be.
 
+mod diagnosis;
+
 use std::borrow::Cow;
 
-use crate::domain::message::ToolCallPart;
+use super::profile::{OwnThinking, Profile};
+use crate::domain::message::{ThinkingPart, ToolCallPart};
+use crate::domain::model::Provider;
 use crate::domain::step::ActionStep;
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
+
+pub use diagnosis::{Reader, diagnose};
 
 /// The calls of an action in order, each with exactly one outcome.
 ///
 /// A call without one counts as interrupted. Of several outcomes for a call the first is taken; an
 /// outcome without a call is left out.
 pub fn answered_calls(action: &ActionStep) -> Vec<(&ToolCallPart, Cow<'_, ToolOutcome>)> {
-    let mut open: Vec<&ToolOutcome> = action.outcomes.iter().collect();
-    action.reply.tool_calls().map(|call| (call, answer(call, &mut open))).collect()
+    pair(action).0
 }
 
-fn answer<'a>(call: &ToolCallPart, open: &mut Vec<&'a ToolOutcome>) -> Cow<'a, ToolOutcome> {
-    match open.iter().position(|outcome| outcome.tool_call_id == call.tool_call_id) {
-        Some(at) => Cow::Borrowed(open.remove(at)),
+/// The answered calls, and the places of the outcomes that are left over.
+fn pair(action: &ActionStep) -> (Vec<(&ToolCallPart, Cow<'_, ToolOutcome>)>, Vec<usize>) {
+    let mut open: Vec<(usize, &ToolOutcome)> = action.outcomes.iter().enumerate().collect();
+    let answered = action.reply.tool_calls().map(|call| (call, answer(call, &mut open))).collect();
+    (answered, open.into_iter().map(|(place, _)| place).collect())
+}
+
+fn answer<'a>(
+    call: &ToolCallPart,
+    open: &mut Vec<(usize, &'a ToolOutcome)>,
+) -> Cow<'a, ToolOutcome> {
+    match open.iter().position(|(_, outcome)| outcome.tool_call_id == call.tool_call_id) {
+        Some(at) => Cow::Borrowed(open.remove(at).1),
         None => Cow::Owned(interrupted(call)),
     }
 }
 
 fn interrupted(call: &ToolCallPart) -> ToolOutcome {
     ToolOutcome::not_run(call.tool_call_id.clone(), &call.name, OutcomeKind::Interrupted, None)
+}
+
+/// Whether a reader cannot take thinking back as its own.
+pub fn is_foreign(thinking: &ThinkingPart, provider: Provider, profile: &Profile) -> bool {
+    let needs_signature = profile.own_thinking == OwnThinking::GoesBackSigned;
+    thinking.issuer != Some(provider) || (needs_signature && thinking.signature.is_none())
 }
 
 /// A text that providers accept as a block; `None` when there is nothing in it but white space.
