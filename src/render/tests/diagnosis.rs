@@ -159,14 +159,16 @@ fn differences(steps: &[StepContent]) -> [usize; 6] {
     let mut n = [0; 6];
     let turns = compatible(steps);
     let told = || turns.iter().flat_map(|turn| &turn.blocks);
-    let calls = told().filter_map(|block| match block {
-        Block::ToolCall { id, name, arguments, .. } => Some([id, name, arguments]),
-        _ => None,
+    let calls = told().filter_map(|block| {
+        if let Block::ToolCall { id, name, arguments, .. } = block {
+            Some([id, name, arguments])
+        } else {
+            None
+        }
     });
     let actions = || {
-        steps.iter().filter_map(|step| match step {
-            StepContent::Action(action) => Some(action),
-            _ => None,
+        steps.iter().filter_map(|step| {
+            if let StepContent::Action(action) = step { Some(action) } else { None }
         })
     };
     let stored = actions().flat_map(|action| action.reply.tool_calls());
@@ -177,9 +179,8 @@ fn differences(steps: &[StepContent]) -> [usize; 6] {
         }
     }
     let results: Vec<&str> = told()
-        .filter_map(|block| match block {
-            Block::ToolResult { text, .. } => Some(text.as_str()),
-            _ => None,
+        .filter_map(|block| {
+            if let Block::ToolResult { text, .. } = block { Some(text.as_str()) } else { None }
         })
         .collect();
     n[3] = results.iter().filter(|text| !text.starts_with("given")).count();
