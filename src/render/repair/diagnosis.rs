@@ -3,10 +3,12 @@
 //! It walks over a history as the lowering does and asks the same functions that repair, so that each
 //! finding is a difference between what is stored and what a reader is sent.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::{is_foreign, non_blank, pair};
 use crate::domain::diagnosis::{Diagnosis, Repair, RepairCode};
+use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ToolCallPart};
 use crate::domain::model::Provider;
 use crate::domain::step::{ActionStep, InputPart, StepContent, TaskStep};
@@ -135,14 +137,15 @@ impl Walk {
         let places = action.reply.parts.iter().enumerate();
         let calls = places.filter(|(_, part)| matches!(part, ReplyPart::ToolCall(_)));
         for ((place, _), (_, outcome)) in calls.zip(&answered) {
-            let is_made_up = matches!(outcome, std::borrow::Cow::Owned(_));
+            let is_made_up = matches!(outcome, Cow::Owned(_));
             let at = format!("/reply/parts/{place}");
             self.note_if(is_made_up, RepairCode::UnansweredCall, at);
         }
+        let called: BTreeSet<&CallId> =
+            answered.iter().map(|(call, _)| &call.tool_call_id).collect();
         for place in left_over {
             let Some(outcome) = action.outcomes.get(place) else { continue };
-            let mut calls = answered.iter().map(|(call, _)| &call.tool_call_id);
-            let code = if calls.any(|id| *id == outcome.tool_call_id) {
+            let code = if called.contains(&outcome.tool_call_id) {
                 RepairCode::DuplicateOutcome
             } else {
                 RepairCode::OrphanOutcome

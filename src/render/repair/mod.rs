@@ -6,8 +6,10 @@
 mod diagnosis;
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::profile::{OwnThinking, Profile};
+use crate::domain::id::CallId;
 use crate::domain::message::{ThinkingPart, ToolCallPart};
 use crate::domain::model::Provider;
 use crate::domain::step::ActionStep;
@@ -23,21 +25,21 @@ pub fn answered_calls(action: &ActionStep) -> Vec<(&ToolCallPart, Cow<'_, ToolOu
     pair(action).0
 }
 
-/// The answered calls, and the places of the outcomes that are left over.
+/// The answered calls, and the places of the outcomes that are left over, in order.
 fn pair(action: &ActionStep) -> (Vec<(&ToolCallPart, Cow<'_, ToolOutcome>)>, Vec<usize>) {
-    let mut open: Vec<(usize, &ToolOutcome)> = action.outcomes.iter().enumerate().collect();
-    let answered = action.reply.tool_calls().map(|call| (call, answer(call, &mut open))).collect();
-    (answered, open.into_iter().map(|(place, _)| place).collect())
-}
-
-fn answer<'a>(
-    call: &ToolCallPart,
-    open: &mut Vec<(usize, &'a ToolOutcome)>,
-) -> Cow<'a, ToolOutcome> {
-    match open.iter().position(|(_, outcome)| outcome.tool_call_id == call.tool_call_id) {
-        Some(at) => Cow::Borrowed(open.remove(at).1),
-        None => Cow::Owned(interrupted(call)),
+    let mut open: BTreeMap<&CallId, VecDeque<(usize, &ToolOutcome)>> = BTreeMap::new();
+    for (place, outcome) in action.outcomes.iter().enumerate() {
+        open.entry(&outcome.tool_call_id).or_default().push_back((place, outcome));
     }
+    let answered = action.reply.tool_calls().map(|call| {
+        let first = open.get_mut(&call.tool_call_id).and_then(VecDeque::pop_front);
+        let answer = first.map(|(_, outcome)| Cow::Borrowed(outcome));
+        (call, answer.unwrap_or_else(|| Cow::Owned(interrupted(call))))
+    });
+    let answered = answered.collect();
+    let mut left_over: Vec<usize> = open.into_values().flatten().map(|(place, _)| place).collect();
+    left_over.sort_unstable();
+    (answered, left_over)
 }
 
 fn interrupted(call: &ToolCallPart) -> ToolOutcome {

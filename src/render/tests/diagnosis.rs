@@ -1,6 +1,7 @@
 //! Each repair has its finding, and nothing else has one.
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -11,6 +12,7 @@ use crate::domain::message::{RedactedThinkingPart, ReplyPart, UnknownPart};
 use crate::domain::model::Provider;
 use crate::domain::step::{InputPart, InputText, StepContent, TaskStep};
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
+use crate::render::framing::{FramingTag, open_tag};
 use crate::render::profile::ROWS;
 use crate::render::prompt::Block;
 use crate::render::repair::{Reader, diagnose};
@@ -143,8 +145,10 @@ fn any_action() -> impl Strategy<Value = StepContent> {
     let name = select(vec!["t", "a.b", ""]);
     let arguments = select(vec!["{}", " {\"a\":1.0}", "", "[]", "{"]);
     let said = select(vec!["", " ", "text"]);
+    let thought = (select(vec![" ", "hm"]), option::of(select(Provider::ALL)));
     let part = prop_oneof![
         1 => said.prop_map(text),
+        1 => thought.prop_map(|(text, issuer)| thinking(text, issuer)),
         3 => (id(), name, arguments).prop_map(|(id, name, given)| call(id, name, given)),
     ];
     (vec(part, 0..6), vec(id(), 0..6)).prop_map(|(parts, answered)| {
@@ -154,9 +158,9 @@ fn any_action() -> impl Strategy<Value = StepContent> {
 }
 
 /// How often what is stored differs from what is told, by what is repaired: ids, names, arguments,
-/// unanswered calls, outcomes that are left out, texts that are left out.
-fn differences(steps: &[StepContent]) -> [usize; 6] {
-    let mut n = [0; 6];
+/// unanswered calls, outcomes that are left out, thinking in a frame, texts that are left out.
+fn differences(steps: &[StepContent]) -> [usize; 7] {
+    let mut n = [0; 7];
     let turns = compatible(steps);
     let told = || turns.iter().flat_map(|turn| &turn.blocks);
     let calls = told().filter_map(|block| {
@@ -186,10 +190,15 @@ fn differences(steps: &[StepContent]) -> [usize; 6] {
     n[3] = results.iter().filter(|text| !text.starts_with("given")).count();
     let outcomes: Vec<&ToolOutcome> = actions().flat_map(|action| &action.outcomes).collect();
     n[4] = outcomes.len() - (results.len() - n[3]);
-    let texts = actions().flat_map(|action| &action.reply.parts);
-    let texts = texts.filter(|part| matches!(part, ReplyPart::Text(_))).count();
+    let texts: Vec<&str> = told()
+        .filter_map(|block| if let Block::Text(text) = block { Some(text.as_str()) } else { None })
+        .collect();
+    let frame = open_tag(FramingTag::AssistantThinking, &[]);
+    n[5] = texts.iter().filter(|text| text.starts_with(&frame)).count();
+    let parts = actions().flat_map(|action| &action.reply.parts);
+    let n_texts = parts.filter(|part| !matches!(part, ReplyPart::ToolCall(_))).count();
     // The task is a text as well.
-    n[5] = texts + 1 - told().filter(|block| matches!(block, Block::Text(_))).count();
+    n[6] = n_texts + 1 - texts.len();
     n
 }
 
@@ -209,7 +218,8 @@ proptest! {
             count(&[RepairCode::InvalidArguments]),
             count(&[RepairCode::UnansweredCall]),
             count(&[RepairCode::OrphanOutcome, RepairCode::DuplicateOutcome]),
-            count(&[RepairCode::BlankText]),
+            count(&[RepairCode::ForeignThinking]),
+            count(&[RepairCode::BlankText, RepairCode::LeftOutPart]),
         ];
         prop_assert_eq!(counted, differences(&steps));
         prop_assert_eq!(counted.iter().sum::<usize>(), found.len());

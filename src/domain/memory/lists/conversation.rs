@@ -1,6 +1,6 @@
 //! The steps of a message list as far as it is read, and the calls that wait for their outcomes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::CallId;
 use crate::domain::memory::read::{Flawed, Node, Read};
@@ -28,6 +28,8 @@ pub(super) struct Conversation<'a> {
     steps: Vec<StepContent>,
     /// The calls of the last action, which is at `acted_at`.
     open: Vec<OpenCall<'a>>,
+    /// Which of them wait for an outcome.
+    waiting: BTreeMap<CallId, usize>,
     acted_at: usize,
     seen: BTreeSet<CallId>,
     has_unread: bool,
@@ -69,7 +71,8 @@ impl<'a> Conversation<'a> {
     pub(super) fn act(&mut self, reply: Reply, places: Vec<Node<'a>>) {
         self.close();
         self.open = reply.tool_calls().zip(places).map(|(call, at)| open(call, at)).collect();
-        for call in &self.open {
+        for (nth, call) in self.open.iter().enumerate() {
+            self.waiting.entry(call.id.clone()).or_insert(nth);
             if !self.seen.insert(call.id.clone()) {
                 let message = "another call of the document has this id";
                 call.place.flaw("duplicate_call_id", message);
@@ -87,9 +90,8 @@ impl<'a> Conversation<'a> {
         named: Option<&Node<'_>>,
         mut outcome: ToolOutcome,
     ) {
-        let waits =
-            |call: &&mut OpenCall<'_>| call.id == outcome.tool_call_id && call.outcome.is_none();
-        let Some(call) = self.open.iter_mut().find(waits) else {
+        let waiting = self.waiting.remove(&outcome.tool_call_id);
+        let Some(call) = waiting.and_then(|nth| self.open.get_mut(nth)) else {
             if !self.has_unread {
                 place.flaw("unpaired_call", "no call of the last reply is left for the outcome");
             }
@@ -107,6 +109,7 @@ impl<'a> Conversation<'a> {
 
     /// Gives the last action its outcomes.
     fn close(&mut self) {
+        self.waiting.clear();
         let mut outcomes = Vec::with_capacity(self.open.len());
         for call in std::mem::take(&mut self.open) {
             match call.outcome {

@@ -339,6 +339,21 @@ fn calls_and_outcomes_that_do_not_pair_are_refused() {
 }
 
 #[test]
+fn a_reply_may_have_very_many_calls_that_are_answered_in_any_order() {
+    let n_calls = 20_000;
+    let calls: Vec<Value> = (0..n_calls)
+        .map(|n| json!({ "id": n.to_string(), "function": { "name": "t", "arguments": "" } }))
+        .collect();
+    let answer = |n: usize| json!({ "role": "tool", "tool_call_id": n.to_string(), "content": "" });
+    let mut messages = vec![json!({ "role": "assistant", "tool_calls": calls })];
+    messages.extend((0..n_calls).rev().map(answer));
+    let memory = load(&Value::Array(messages).to_string()).unwrap();
+    let StepContent::Action(action) = &memory.steps[0] else { panic!("it is an action") };
+    let ids = action.outcomes.iter().map(|outcome| outcome.tool_call_id.as_str().to_owned());
+    assert!(ids.eq((0..n_calls).map(|n| n.to_string())));
+}
+
+#[test]
 fn nothing_that_is_missing_is_made_up() {
     let response = |part: Value| json!([{ "kind": "response", "parts": [part] }]);
     expect(
