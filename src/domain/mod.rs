@@ -29,6 +29,7 @@
 
 pub mod agent;
 pub mod caller;
+pub mod diagnosis;
 pub mod event;
 pub mod file;
 pub mod id;

@@ -7,6 +7,7 @@
 
 mod accept;
 mod agents;
+mod diagnosis;
 mod driver;
 pub mod feed;
 mod journal;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
+pub use diagnosis::diagnose;
 pub use watch::{RunWatch, Seen};
 
 use crate::clock::{SharedClock, SharedIds};

@@ -3,10 +3,11 @@
 use serde::de::IgnoredAny;
 
 use super::read::{Fields, Flawed, Node, Read, Report};
-use super::{Finding, MAX_STEPS, Memory, MemoryLoadError, v1, v2};
+use super::{Finding, MAX_STEPS, Memory, MemoryLoadError, lists, v1, v2};
 use crate::domain::step::StepContent;
 
-/// Reads a memory document of version 2 or 1. One without `version` is read as version 1.
+/// Reads a memory document: an object of version 2 or 1, or a list of messages. An object without
+/// `version` is read as version 1.
 pub fn load(text: &str) -> Result<Memory, MemoryLoadError> {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         let finding = Finding {
@@ -30,8 +31,12 @@ pub fn load(text: &str) -> Result<Memory, MemoryLoadError> {
 }
 
 fn document(root: &Node<'_>) -> Read<Memory> {
+    if root.is_array() {
+        return lists::document(root);
+    }
     if !root.is_object() {
-        return Err(root.flaw("not_an_object", "a memory document is a JSON object"));
+        let message = "a memory document is a JSON object, or a list of messages";
+        return Err(root.flaw("not_an_object", message));
     }
     let mut fields = root.object()?;
     match fields.take("version") {

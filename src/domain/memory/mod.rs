@@ -1,10 +1,12 @@
 //! Memory documents: a history in portable form, and what can be wrong with one.
 //!
-//! [`load`] reads versions 1 and 2, strictly and with every finding at its JSON pointer;
-//! [`export_v2`] and [`export_v1`] write them. Loading never invents an id, a name or a timestamp.
+//! [`load`] reads versions 1 and 2 and the message lists of Pydantic AI and OpenAI chat, strictly and
+//! with every finding at its JSON pointer; [`export_v2`] and [`export_v1`] write the versions. Loading
+//! never invents an id, a name or a timestamp.
 
 mod checks;
 mod entries;
+mod lists;
 mod load;
 mod loss;
 mod read;

@@ -157,6 +157,14 @@ impl<'a> Node<'a> {
         Ok(Fields { node: self.clone(), left })
     }
 
+    /// The names of its members; none when it is not an object. Nothing is reported.
+    pub(super) fn names(&self) -> Vec<String> {
+        let entries = if self.is_object() { serde_json::from_str(self.text).ok() } else { None };
+        entries.map_or_else(Vec::new, |Entries(entries)| {
+            entries.into_iter().map(|(name, _)| name).collect()
+        })
+    }
+
     /// Its elements.
     pub(super) fn array(&self) -> Read<Vec<Self>> {
         if !self.is_array() {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::memory::{self, to_append};
+use super::memory::{self, LoadableMemory, to_append};
 use super::{ThreadView, view};
 use crate::domain::agent::Metadata;
 use crate::domain::caller::Caller;
@@ -28,9 +28,9 @@ pub(super) struct NewThread {
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     metadata: Option<Metadata>,
-    /// A memory document to start from, in any version that can be loaded.
+    /// A memory document to start from, in any form that can be loaded.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<LoadableMemory>)]
     memory: Option<Box<RawValue>>,
     /// How its history is framed for a model. It never changes.
     #[serde(default)]

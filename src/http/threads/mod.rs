@@ -4,6 +4,7 @@ mod append;
 mod context;
 mod create;
 mod delete;
+mod diagnosis;
 mod get;
 mod list;
 mod memory;
@@ -31,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(get::get, delete::delete))
         .routes(routes!(steps::steps, append::append))
         .routes(routes!(context::set))
+        .routes(routes!(diagnosis::diagnose))
         .merge(memory::routes())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answered, Conversation, JsonOutput, Lowering, text_block};
+use super::{Answered, Conversation, JsonOutput, text_block};
 use crate::domain::message::{Reply, ReplyPart, ThinkingPart, ToolCallPart};
 use crate::domain::step::ActionStep;
 use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolOutcome};
@@ -12,7 +12,7 @@ use crate::render::framing::{FramingTag, Tags};
 use crate::render::observation::{ObservationContext, observation};
 use crate::render::profile::OwnThinking;
 use crate::render::prompt::{Block, Role};
-use crate::render::repair::{answered_calls, non_blank};
+use crate::render::repair::{answered_calls, is_foreign, non_blank};
 use crate::render::summary::DROPPED;
 
 /// A call's name, and its arguments in canonical form.
@@ -84,9 +84,7 @@ impl Conversation<'_> {
     }
 
     fn is_foreign(&self, thinking: &ThinkingPart) -> bool {
-        let Lowering { provider, profile, .. } = self.lowering;
-        let needs_signature = profile.own_thinking == OwnThinking::GoesBackSigned;
-        thinking.issuer != Some(provider) || (needs_signature && thinking.signature.is_none())
+        is_foreign(thinking, self.lowering.provider, self.lowering.profile)
     }
 
     /// The assistant's turn. `told` are the ids of its calls, in order.

@@ -2,6 +2,7 @@
 
 pub(crate) mod support;
 
+mod diagnosis;
 mod properties;
 
 use support::{

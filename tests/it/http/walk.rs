@@ -70,6 +70,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("threads_append", "memory:system", Takes::Json(STEP)),
     ("threads_create", "memory:write", Takes::Json("{}")),
     ("threads_delete", "memory:write", Takes::Nothing),
+    ("threads_diagnosis", "memory:read", Takes::Nothing),
     ("threads_get", "memory:read", Takes::Nothing),
     ("threads_list", "memory:read", Takes::Nothing),
     ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),

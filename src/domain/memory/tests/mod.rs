@@ -2,5 +2,6 @@
 
 mod codes;
 mod generate;
+mod lists;
 mod version_1;
 mod version_2;

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
+};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::memory::{self, Memory, MemoryLoadError, export_v1, export_v2};
@@ -36,6 +40,25 @@ impl MemoryDocument {
         raw.map(Self).map_err(|error| AgentlingError::internal(error.to_string()))
     }
 }
+
+/// The schema of what can be loaded: a memory document, or a list of messages.
+#[derive(Debug)]
+pub(in crate::http::threads) struct LoadableMemory;
+
+impl PartialSchema for LoadableMemory {
+    fn schema() -> RefOr<Schema> {
+        let object = || ObjectBuilder::new().schema_type(SchemaType::Type(Type::Object));
+        let text = "A memory document of version 2 or 1, a list of Pydantic AI messages, or a list of \
+                    OpenAI chat messages.";
+        let document = object().description(Some("A memory document."));
+        let messages = ArrayBuilder::new()
+            .items(object())
+            .description(Some("Messages, each with a `kind` (Pydantic AI) or a `role` (OpenAI)."));
+        OneOfBuilder::new().item(document).item(messages).description(Some(text)).into()
+    }
+}
+
+impl ToSchema for LoadableMemory {}
 
 /// How the memory is written.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 
-use super::{MemoryDocument, document, seen, to_append};
+use super::{LoadableMemory, document, seen, to_append};
 use crate::domain::id::ThreadId;
 use crate::http::AppState;
 use crate::http::auth::{MemoryWrite, Scoped};
@@ -14,13 +14,14 @@ use crate::store::threads::{self, NewMemory};
 
 /// Load the memory of a thread
 ///
-/// Replaces what a model sees of the thread; the steps before stay stored. A document that does not
-/// validate changes nothing.
+/// Replaces what a model sees of the thread; the steps before stay stored. Beside the documents that
+/// are exported, a list of Pydantic AI messages and a list of OpenAI chat messages are loaded. A
+/// document that does not validate changes nothing.
 #[utoipa::path(put, path = "/v1/threads/{thread_id}/memory", tag = "threads",
     operation_id = "memory_load",
     params(("thread_id" = String, Path, description = "The thread"),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the memory seen")),
-    request_body = MemoryDocument,
+    request_body = LoadableMemory,
     responses((status = 200, description = "The thread", body = ThreadView)),
     extensions(("x-problems" = json!(["memory-load-error", "memory-version-unsupported",
         "thread-busy"]))))]

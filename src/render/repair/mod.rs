@@ -3,30 +3,53 @@
 //! A history written here is acceptable already. An imported one, or one rendered while calls are
 //! under way, may not be.
 
-use std::borrow::Cow;
+mod diagnosis;
 
-use crate::domain::message::ToolCallPart;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::profile::{OwnThinking, Profile};
+use crate::domain::id::CallId;
+use crate::domain::message::{ThinkingPart, ToolCallPart};
+use crate::domain::model::Provider;
 use crate::domain::step::ActionStep;
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
+
+pub use diagnosis::{Reader, diagnose};
 
 /// The calls of an action in order, each with exactly one outcome.
 ///
 /// A call without one counts as interrupted. Of several outcomes for a call the first is taken; an
 /// outcome without a call is left out.
 pub fn answered_calls(action: &ActionStep) -> Vec<(&ToolCallPart, Cow<'_, ToolOutcome>)> {
-    let mut open: Vec<&ToolOutcome> = action.outcomes.iter().collect();
-    action.reply.tool_calls().map(|call| (call, answer(call, &mut open))).collect()
+    pair(action).0
 }
 
-fn answer<'a>(call: &ToolCallPart, open: &mut Vec<&'a ToolOutcome>) -> Cow<'a, ToolOutcome> {
-    match open.iter().position(|outcome| outcome.tool_call_id == call.tool_call_id) {
-        Some(at) => Cow::Borrowed(open.remove(at)),
-        None => Cow::Owned(interrupted(call)),
+/// The answered calls, and the places of the outcomes that are left over, in order.
+fn pair(action: &ActionStep) -> (Vec<(&ToolCallPart, Cow<'_, ToolOutcome>)>, Vec<usize>) {
+    let mut open: BTreeMap<&CallId, VecDeque<(usize, &ToolOutcome)>> = BTreeMap::new();
+    for (place, outcome) in action.outcomes.iter().enumerate() {
+        open.entry(&outcome.tool_call_id).or_default().push_back((place, outcome));
     }
+    let answered = action.reply.tool_calls().map(|call| {
+        let first = open.get_mut(&call.tool_call_id).and_then(VecDeque::pop_front);
+        let answer = first.map(|(_, outcome)| Cow::Borrowed(outcome));
+        (call, answer.unwrap_or_else(|| Cow::Owned(interrupted(call))))
+    });
+    let answered = answered.collect();
+    let mut left_over: Vec<usize> = open.into_values().flatten().map(|(place, _)| place).collect();
+    left_over.sort_unstable();
+    (answered, left_over)
 }
 
 fn interrupted(call: &ToolCallPart) -> ToolOutcome {
     ToolOutcome::not_run(call.tool_call_id.clone(), &call.name, OutcomeKind::Interrupted, None)
+}
+
+/// Whether a reader cannot take thinking back as its own.
+pub fn is_foreign(thinking: &ThinkingPart, provider: Provider, profile: &Profile) -> bool {
+    let needs_signature = profile.own_thinking == OwnThinking::GoesBackSigned;
+    thinking.issuer != Some(provider) || (needs_signature && thinking.signature.is_none())
 }
 
 /// A text that providers accept as a block; `None` when there is nothing in it but white space.
