@@ -3,13 +3,28 @@ export SQLX_OFFLINE := true
 
 CARGO ?= cargo
 
-.PHONY: run test postgres fmt lint openapi sqlx docker-smoke clean
+.PHONY: run test properties bench fuzz postgres fmt lint openapi sqlx docker-smoke clean
 
 run: postgres ## Serve with a demo agent, and run it once.
 	$(CARGO) run --locked -- demo
 
 test: postgres ## Run all tests.
 	$(CARGO) test --locked
+
+properties: ## Hold frames to 100,000 generated texts and rendering to 10,000 histories.
+	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
+	PROPTEST_CASES=10000 $(CARGO) test --locked --lib render::tests::properties
+
+bench: ## Measure framing and rendering.
+	$(CARGO) bench --locked --bench framing --bench render
+
+# Wants `cargo install cargo-fuzz`. The switch lets the stable compiler instrument code.
+fuzz: export RUSTC_BOOTSTRAP := 1
+fuzz: ## Fuzz framing and its lookalikes for a minute each.
+	cp Cargo.lock fuzz/Cargo.lock
+	@mkdir -p fuzz/corpus/framing fuzz/corpus/lookalike
+	$(CARGO) fuzz run framing fuzz/corpus/framing fuzz/seeds/framing -- -max_total_time=60
+	$(CARGO) fuzz run lookalike fuzz/corpus/lookalike fuzz/seeds/lookalike -- -max_total_time=60
 
 postgres: ## Install the PostgreSQL programs if they are missing.
 	@.ci/postgres.sh

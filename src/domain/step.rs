@@ -113,6 +113,14 @@ impl InputPart {
             Self::File(_) => None,
         }
     }
+
+    /// The file, when it is one.
+    pub const fn file(&self) -> Option<&FilePart> {
+        match self {
+            Self::Text(_) => None,
+            Self::File(part) => Some(part),
+        }
+    }
 }
 
 /// Text of a caller.

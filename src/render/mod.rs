@@ -12,6 +12,7 @@ pub mod file;
 pub mod fit;
 pub mod framing;
 pub mod lower;
+pub mod notes;
 pub mod observation;
 pub mod profile;
 pub mod prompt;

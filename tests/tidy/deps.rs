@@ -10,7 +10,7 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 35] = [
+const DIRECT: [&str; 37] = [
     "axum",
     "base64",
     "bytes",
@@ -23,6 +23,7 @@ const DIRECT: [&str; 35] = [
     "hyper-util",
     "indexmap",
     "jsonschema",
+    "memchr",
     "reqwest",
     "rustix",
     "rustls",
@@ -41,6 +42,7 @@ const DIRECT: [&str; 35] = [
     "tower-http",
     "tracing",
     "tracing-subscriber",
+    "unicode-normalization",
     "url",
     "utoipa",
     "utoipa-axum",
@@ -49,7 +51,7 @@ const DIRECT: [&str; 35] = [
 ];
 
 /// Crates that tests name.
-const FOR_TESTS: [&str; 4] = ["proc-macro2", "proptest", "syn", "tempfile"];
+const FOR_TESTS: [&str; 5] = ["criterion", "proc-macro2", "proptest", "syn", "tempfile"];
 
 /// Crates that must not be there at all: one TLS stack, and it is rustls on ring.
 const BANNED: [&str; 5] = ["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "openssl-sys"];

@@ -4,14 +4,16 @@
 //! `<` in it that starts something a reader could take for a framing tag becomes `&lt;`; nothing else
 //! changes. What counts as a tag is deliberately wider than what this module writes: any case, white
 //! space and one slash in between, and letters that fold to ASCII ones.
-//!
-//! The scan is linear: between one `<` and the next every character is looked at a bounded number of
-//! times, because neither white space nor a name holds a `<`.
+
+pub mod lookalike;
+mod scan;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::domain::tag::{InvalidTagName, TagName};
+
+use scan::{after_brackets, escape, is_name};
 
 /// A tag that agentling itself writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,17 +132,18 @@ impl Tags {
 
     /// Escapes whatever could be read as a tag of the set; borrows when there is nothing to escape.
     pub fn neutralize<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        escape(text, |rest| self.starts_with_name(rest))
+        escape(text, |rest| self.begin(rest))
     }
 
     /// Whether anything in the text could be read as a tag of the set.
     pub fn occur_in(&self, text: &str) -> bool {
-        has_tag(text, |rest| self.starts_with_name(rest))
+        after_brackets(text).any(|(_, rest)| self.begin(rest))
     }
 
-    fn starts_with_name(&self, rest: Rest<'_>) -> bool {
-        FramingTag::ALL.iter().any(|tag| rest.is_name(tag.name()))
-            || self.registered.iter().any(|name| rest.is_name(name))
+    /// Whether a text begins with the name of a tag of the set.
+    fn begin(&self, text: &str) -> bool {
+        FramingTag::ALL.iter().any(|tag| is_name(text, tag.name()))
+            || self.registered.iter().any(|name| is_name(text, name))
     }
 }
 
@@ -187,7 +190,7 @@ pub fn close_tag<'a>(tag: impl Into<Tag<'a>>) -> String {
 
 /// Escapes only what could be read as the tag of the system voice.
 fn neutralize_voice(text: &str) -> Cow<'_, str> {
-    escape(text, |rest| rest.is_name(FramingTag::System.name()))
+    escape(text, |rest| is_name(rest, FramingTag::System.name()))
 }
 
 fn push_escaped_value(out: &mut String, value: &str) {
@@ -201,82 +204,6 @@ fn push_escaped_value(out: &mut String, value: &str) {
             other => out.push(other),
         }
     }
-}
-
-fn escape(text: &str, starts_with_name: impl Fn(Rest<'_>) -> bool) -> Cow<'_, str> {
-    if !has_tag(text, &starts_with_name) {
-        return Cow::Borrowed(text);
-    }
-    // Each replacement adds three bytes; the guess covers an ordinary number of them.
-    let mut out = String::with_capacity(text.len().saturating_add(64));
-    out.extend(text.split('<').next());
-    for rest in after_brackets(text) {
-        out.push_str(if starts_with_name(rest.to_name()) { "&lt;" } else { "<" });
-        out.push_str(rest.text);
-    }
-    Cow::Owned(out)
-}
-
-fn has_tag(text: &str, starts_with_name: impl Fn(Rest<'_>) -> bool) -> bool {
-    after_brackets(text).any(|rest| starts_with_name(rest.to_name()))
-}
-
-/// What follows a `<`, up to the next one.
-#[derive(Clone, Copy)]
-struct Rest<'t> {
-    text: &'t str,
-    /// Whether the whole text ends with it.
-    is_last: bool,
-}
-
-/// What follows each `<` of a text, in order.
-fn after_brackets(text: &str) -> impl Iterator<Item = Rest<'_>> {
-    let mut pieces = text.split('<').skip(1).peekable();
-    std::iter::from_fn(move || {
-        let text = pieces.next()?;
-        Some(Rest { text, is_last: pieces.peek().is_none() })
-    })
-}
-
-impl Rest<'_> {
-    /// Where a name would have to begin: past white space, one slash, and white space again.
-    fn to_name(self) -> Self {
-        let text = self.text.trim_start_matches(is_whitespace);
-        let text = text.strip_prefix('/').map_or(text, |t| t.trim_start_matches(is_whitespace));
-        Self { text, ..self }
-    }
-
-    /// Whether it begins with this name, and the name ends there.
-    fn is_name(self, name: &str) -> bool {
-        match strip_folded(self.text, name).map(|after| after.chars().next()) {
-            Some(Some(next)) => next == '/' || next == '>' || is_whitespace(next),
-            Some(None) => self.is_last,
-            None => false,
-        }
-    }
-}
-
-/// Takes a name from the start of a text, whatever its case.
-fn strip_folded<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let mut rest = text.chars();
-    name.chars().all(|wanted| rest.next().map(fold) == Some(wanted)).then_some(rest.as_str())
-}
-
-/// The lower-case ASCII letter that a character counts as, if any. The four that are not ASCII are
-/// those that some reader's case-insensitive comparison equates with an ASCII letter.
-const fn fold(c: char) -> char {
-    match c {
-        '\u{17F}' => 's',
-        '\u{212A}' => 'k',
-        '\u{130}' | '\u{131}' => 'i',
-        other => other.to_ascii_lowercase(),
-    }
-}
-
-/// The 29 characters that count as white space: those of `char::is_whitespace`, and U+001C–001F,
-/// which some readers skip too.
-const fn is_whitespace(c: char) -> bool {
-    matches!(c, '\u{1C}'..='\u{1F}') || c.is_whitespace()
 }
 
 #[cfg(test)]

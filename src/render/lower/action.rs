@@ -9,6 +9,7 @@ use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolOutcome};
 use crate::render::file;
 use crate::render::fit;
 use crate::render::framing::{FramingTag, Tags};
+use crate::render::notes::Author;
 use crate::render::observation::{ObservationContext, observation};
 use crate::render::profile::OwnThinking;
 use crate::render::prompt::{Block, Role};
@@ -53,8 +54,14 @@ impl Conversation<'_> {
                 files.extend(self.files(call, outcome, id));
             }
         }
+        let of_tools = self.resemblance(results.iter().filter_map(result_text));
         self.push(Role::Tool, results);
         self.push(Role::User, files);
+        self.note(Author::Tool, &of_tools);
+        if !is_dropped {
+            let files = answered_calls.iter().flat_map(|(_, outcome)| &outcome.files);
+            self.note(Author::File, &self.resemblance(files.filter_map(file::text_of)));
+        }
         self.answered = answered(&action.reply, answered_calls.iter().map(|(_, o)| o.as_ref()));
     }
 
@@ -146,6 +153,10 @@ impl Conversation<'_> {
         let name = fit::tool_name(&call.name, self.lowering.profile);
         file::framed(&outcome.files, (&name, id), self.lowering.profile, self.lowering.tags())
     }
+}
+
+fn result_text(block: &Block) -> Option<&str> {
+    if let Block::ToolResult { text, .. } = block { Some(text) } else { None }
 }
 
 /// Arguments that are no JSON are compared by their text, and so is what a value cannot hold exactly.

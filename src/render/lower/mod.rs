@@ -13,7 +13,9 @@ use super::announce::{ToolChange, announcement, is_nameable};
 use super::context::Blocks;
 use super::file;
 use super::fit::CallIds;
+use super::framing::lookalike::resembled;
 use super::framing::{FramingTag, Tags};
+use super::notes::{self, Author};
 use super::observation::OutputLimits;
 use super::profile::Profile;
 use super::prompt::{Block, PromptTurn, Role};
@@ -25,6 +27,7 @@ use crate::domain::model::Provider;
 use crate::domain::step::{
     ContextStep, FinalStep, InputPart, StepContent, StepKind, TaskStep, ToolsStep,
 };
+use crate::domain::thread::FramingPolicy;
 use crate::domain::tool::{JsonOutput, ToolDefinition};
 
 use action::Signature;
@@ -219,6 +222,26 @@ impl<'a> Conversation<'a> {
             blocks.extend(task.parts.iter().find_map(InputPart::text).map(text_block));
         }
         self.push(Role::User, blocks);
+        self.note(Author::User, &self.resemblance(task.parts.iter().filter_map(InputPart::text)));
+        let files = task.parts.iter().filter_map(InputPart::file).filter_map(file::text_of);
+        self.note(Author::File, &self.resemblance(files));
+    }
+
+    /// The tags that texts of others resemble, under the policy that wants to know.
+    fn resemblance<T: AsRef<str>>(&self, texts: impl IntoIterator<Item = T>) -> Vec<FramingTag> {
+        if self.lowering.framing.policy != FramingPolicy::FramesAndNotes {
+            return Vec::new();
+        }
+        let found: Vec<FramingTag> =
+            texts.into_iter().flat_map(|text| resembled(text.as_ref())).collect();
+        FramingTag::ALL.iter().copied().filter(|tag| found.contains(tag)).collect()
+    }
+
+    /// Says beside an item that was just told what it resembles.
+    fn note(&mut self, author: Author, resembled: &[FramingTag]) {
+        if let Some(text) = notes::note(author, resembled) {
+            self.say_as_system(&text);
+        }
     }
 
     fn input_block(&self, part: &InputPart) -> Option<Block> {

@@ -9,16 +9,17 @@ use super::super::*;
 use crate::domain::step::{RetryCause, RetryContent, RetryStep};
 use crate::render::announce::{ToolChange, announcement, is_nameable};
 use crate::render::context::ContextChange;
+use crate::render::framing::lookalike::resembled;
 use crate::render::retry::{RetryText, plain_retry_text, retry_text};
 
 /// Vectors that predate the tag `conversation_summary`: they take it for plain text.
 const OLDER_THAN_THE_SUMMARY_TAG: usize = 2;
 
 #[expect(clippy::disallowed_methods, reason = "tests find the shared data through the environment")]
-fn vector_file() -> Option<PathBuf> {
+fn vector_file(name: &str) -> Option<PathBuf> {
     let shared = std::env::var("AGENTLING_SHARED")
         .map_or_else(|_| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    Some(shared.join("data/framing_cases.jsonl")).filter(|file| file.is_file())
+    Some(shared.join("data").join(name)).filter(|file| file.is_file())
 }
 
 fn text<'v>(case: &'v Value, member: &str) -> &'v str {
@@ -103,7 +104,7 @@ fn report(line: &str) {
 
 #[test]
 fn framing_agrees_with_every_shared_vector() {
-    let Some(file) = vector_file() else {
+    let Some(file) = vector_file("framing_cases.jsonl") else {
         report("SKIPPED: the shared framing vectors are not there; set AGENTLING_SHARED");
         return;
     };
@@ -129,4 +130,32 @@ fn framing_agrees_with_every_shared_vector() {
     assert_eq!(older, OLDER_THAN_THE_SUMMARY_TAG);
     assert_eq!(passed.get("context"), Some(&10));
     assert!(left_out.keys().all(|op| op == "legacy_retry"));
+}
+
+/// The name that we have for a tag which a vector expects. One of them qualifies its context tag with a
+/// namespace and expects it as the attacker spelt it, with a dotless `i`; ours is called by its
+/// canonical name, which has no namespace, since no word of an attacker's may enter a note.
+fn canonical(expected: &str) -> &str {
+    if expected == "pya\u{131}:context" { FramingTag::Context.name() } else { expected }
+}
+
+#[test]
+fn lookalikes_of_framing_tags_agree_with_every_shared_vector() {
+    let Some(file) = vector_file("lookalike_cases.jsonl") else {
+        report("SKIPPED: the shared lookalike vectors are not there; set AGENTLING_SHARED");
+        return;
+    };
+    let lines = std::fs::read_to_string(file).expect("the vector file");
+    let mut passed = 0;
+    for line in lines.lines() {
+        let case: Value = serde_json::from_str(line).expect("a vector");
+        let expected = case["expect"]["out"].as_array().expect("a list of tags");
+        let expected: Vec<&str> =
+            expected.iter().filter_map(Value::as_str).map(canonical).collect();
+        let ours: Vec<&str> =
+            resembled(text(&case, "text")).into_iter().map(FramingTag::name).collect();
+        assert_eq!(ours, expected, "{line}");
+        passed += 1;
+    }
+    assert_eq!(passed, 51);
 }
