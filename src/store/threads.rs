@@ -322,9 +322,15 @@ pub(super) async fn lock(
     id: ThreadId,
 ) -> Result<Option<Thread>, StoreError> {
     // The row lock comes first and the head is read after it: a statement that did both would read
-    // the head as of before the wait.
+    // the head as of before the wait. A worker's append, which holds its run and inserts steps, needs
+    // the thread's key to stay: the lock must not be stronger than that lets through, or the two wait
+    // for each other.
     let locked = sqlx::query_scalar!(
-        "SELECT thread_id FROM thread WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE",
+        "SELECT thread_id
+           FROM thread
+          WHERE tenant_id = $1
+            AND thread_id = $2
+            FOR NO KEY UPDATE",
         tenant.as_str(),
         id.uuid()
     )
