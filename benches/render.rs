@@ -17,7 +17,8 @@ const OUTPUT_CHARS: usize = 1_000;
 
 /// A task, then turns with two calls each.
 fn history(n_steps: usize) -> Vec<StepContent> {
-    let task = json!({"kind": "task", "parts": [{"type": "text", "text": "Find the invoices."}]});
+    let task =
+        json!({"kind": "task", "parts": [{"part_kind": "text", "text": "Find the invoices."}]});
     let steps = (1..n_steps).map(action);
     let steps: Vec<Value> = std::iter::once(task).chain(steps).collect();
     serde_json::from_value(steps.into()).unwrap()
@@ -29,14 +30,14 @@ fn action(turn: usize) -> Value {
     let output = output.repeat(OUTPUT_CHARS / output.len());
     let calls = ids.iter().map(|id| {
         let arguments = format!("{{\"page\": {turn}}}");
-        json!({"type": "tool_call", "tool_call_id": id, "name": "search", "arguments": arguments})
+        json!({"part_kind": "tool_call", "tool_call_id": id, "name": "search", "arguments": arguments})
     });
-    let said = json!({"type": "text", "text": "Looking at the next page."});
+    let said = json!({"part_kind": "text", "text": "Looking at the next page."});
     let parts: Vec<Value> = std::iter::once(said).chain(calls).collect();
     let outcome = |id: &String| {
         json!({
             "tool_call_id": id, "name": "search", "is_error": false, "kind": "success",
-            "output": {"type": "text", "text": output}, "attempts": 1,
+            "output": {"output_kind": "text", "text": output}, "attempts": 1,
         })
     };
     let outcomes: Vec<Value> = ids.iter().map(outcome).collect();
