@@ -13,6 +13,7 @@ use super::feed::Publisher;
 use super::journal::{Journal, Stamp, records_of};
 use super::leases::Signals;
 use super::perform::{Done, Performer};
+use super::tally::RunTally;
 use super::{CommitPoint, Context};
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
@@ -38,6 +39,7 @@ pub(super) struct Driver {
     signals: watch::Receiver<Signals>,
     publisher: Arc<Publisher>,
     redactor: Arc<Redactor>,
+    tally: RunTally,
     limits: Limits,
     performer: Performer,
     deadline: Option<Duration>,
@@ -99,6 +101,7 @@ impl Driver {
             claim,
             signals,
             publisher,
+            tally: RunTally::of(&loaded, &redactor),
             redactor,
         };
         driver.go(first).await
@@ -210,11 +213,12 @@ impl Driver {
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
         let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), raw_reply };
-        let (mut batch, journal) = self.journal.plan(&records, &stamp);
+        let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
+        let tally = self.tally.behind(&mut batch, &mut journal);
         batch.despite_cancel = is_cancel;
         match self.append(&batch).await? {
             Appended::Stored => {
-                self.journal = journal;
+                (self.journal, self.tally) = (journal, tally);
                 let state = std::mem::take(&mut self.state);
                 self.state = records.iter().fold(state, evolve);
                 let n_messages = self.state.n_messages();

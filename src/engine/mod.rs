@@ -15,6 +15,7 @@ mod leases;
 mod perform;
 pub mod redaction;
 mod sanitise;
+mod tally;
 pub mod tasks;
 mod watch;
 mod worker;

@@ -58,6 +58,8 @@ pub(crate) struct RunView {
     turn: u32,
     /// The current or last attempt of that turn.
     attempt: u32,
+    /// What was kept from the model of its steps: replacements by redaction rule.
+    redactions: BTreeMap<String, u64>,
     /// The caller's own labels.
     #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
@@ -89,6 +91,7 @@ impl From<Run> for RunView {
             steps: facts.steps,
             turn: facts.turn,
             attempt: facts.attempt,
+            redactions: facts.redactions,
             metadata: run.metadata,
             created_at: run.created_at.into(),
             started_at: facts.started_at.map(Time::from),
