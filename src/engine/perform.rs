@@ -12,6 +12,7 @@ use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
 use crate::domain::model::{ModelError, ModelErrorKind};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::step::{Replaces, StepContent, SummaryStep};
 use crate::machine::effect::Effect;
@@ -80,7 +81,7 @@ impl Performer {
         let agent = &loaded.agent;
         Self {
             context: Arc::clone(context),
-            tools: Arc::new(context.parts.toolbox.toolset(agent)),
+            tools: Arc::new(context.parts.toolbox.toolset(agent).logging(logged(redactor))),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(&loaded.framing),
             first_seq: loaded.memory_from,
@@ -266,6 +267,12 @@ impl Performer {
             epoch: self.epoch,
         }
     }
+}
+
+/// What the log is told of a text.
+fn logged(redactor: &Arc<Redactor>) -> impl Fn(&str) -> String + Send + Sync + 'static {
+    let redactor = Arc::clone(redactor);
+    move |text| redactor.text(RedactionChannel::Log, text).into_owned()
 }
 
 impl Done {
