@@ -26,7 +26,9 @@ type Checked = Result<Arc<Schema>, String>;
 
 /// What the log is told of a text.
 #[derive(Default)]
-pub(super) struct LogText(Option<Box<dyn Fn(&str) -> String + Send + Sync>>);
+pub(super) struct LogText(Option<Box<MakeText>>);
+
+type MakeText = dyn Fn(&str) -> String + Send + Sync;
 
 impl LogText {
     pub(super) fn of(&self, text: &str) -> String {
