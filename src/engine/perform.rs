@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::feed::Publisher;
+use super::redaction::logged;
 use super::{Context, sanitise};
 use crate::domain::agent::{AgentSpec, ContextStrategy};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
 use crate::domain::model::{ModelError, ModelErrorKind};
-use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::step::{Replaces, StepContent, SummaryStep};
 use crate::machine::effect::Effect;
@@ -267,12 +267,6 @@ impl Performer {
             epoch: self.epoch,
         }
     }
-}
-
-/// What the log is told of a text.
-fn logged(redactor: &Arc<Redactor>) -> impl Fn(&str) -> String + Send + Sync + 'static {
-    let redactor = Arc::clone(redactor);
-    move |text| redactor.text(RedactionChannel::Log, text).into_owned()
 }
 
 impl Done {

@@ -2,6 +2,7 @@
 //! what its runs append and for what its model is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::Context;
 use crate::domain::id::{RunId, TenantId, ThreadId};
@@ -53,6 +54,12 @@ impl Redaction {
         let sets = [&RuleSet::of(agent), &self.operator, &self.secrets];
         Redactor::new(sets, PlaceholderKey::of(&self.secret, scope))
     }
+}
+
+/// What the log is told of a text.
+pub(super) fn logged(redactor: &Arc<Redactor>) -> impl Fn(&str) -> String + Send + Sync + 'static {
+    let redactor = Arc::clone(redactor);
+    move |text| redactor.text(RedactionChannel::Log, text).into_owned()
 }
 
 /// Where a text stands: its thread, and the run that appended it; `None` for loaded memory and for what
