@@ -7,6 +7,7 @@ use agentling::domain::model::{ModelSpec, Provider};
 use agentling::domain::step::StepContent;
 use agentling::render::observation::OutputLimits;
 use agentling::render::profile::Profile;
+use agentling::render::redact::Redactor;
 use agentling::render::{FramingRules, RenderInput, render};
 use agentling::wire;
 use criterion::{BenchmarkId, Criterion, Throughput};
@@ -51,6 +52,7 @@ fn main() {
         serde_json::from_value(json!({"provider": "openai", "name": "gpt-5-mini"})).unwrap();
     let profile = Profile::resolve(&model);
     let (framing, limits) = (FramingRules::default(), OutputLimits::default());
+    let redactor = Redactor::none();
     let render_all = |steps: &[StepContent]| {
         let input = RenderInput {
             model: &model,
@@ -61,6 +63,7 @@ fn main() {
             first_seq: 1,
             framing: &framing,
             limits: &limits,
+            redactor: &redactor,
         };
         render(&input, &profile)
     };

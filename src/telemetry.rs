@@ -1,6 +1,7 @@
 //! Sets up the log from the settings.
 
 use std::io;
+use std::sync::Arc;
 
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
@@ -8,15 +9,58 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::config::{LogFormat, Telemetry};
+use crate::domain::redaction::RedactionChannel;
+use crate::engine::redaction::Redactor;
 
-/// Sends the log of this process to standard error; standard output belongs to the commands.
+/// Sends the log of this process to standard error; standard output belongs to the commands. What the
+/// redactor takes does not get there, whoever says it and at whatever level.
 ///
 /// # Errors
 /// When a log is set up already.
-pub fn install(settings: &Telemetry) -> Result<(), TryInitError> {
+pub fn install(settings: &Telemetry, redactor: Redactor) -> Result<(), TryInitError> {
+    let writer = Scrubbing::to(io::stderr, redactor, settings.format);
     match settings.format {
-        LogFormat::Text => text(settings, io::stderr).try_init(),
-        LogFormat::Json => json(settings, io::stderr).try_init(),
+        LogFormat::Text => text(settings, writer).try_init(),
+        LogFormat::Json => json(settings, writer).try_init(),
+    }
+}
+
+/// A writer that redacts. A line of the log is one write.
+#[derive(Debug, Clone)]
+struct Scrubbing<W> {
+    inner: W,
+    redactor: Arc<Redactor>,
+    format: LogFormat,
+}
+
+impl<W> Scrubbing<W> {
+    fn to(inner: W, redactor: Redactor, format: LogFormat) -> Self {
+        Self { inner, redactor: Arc::new(redactor), format }
+    }
+}
+
+impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for Scrubbing<W> {
+    type Writer = Scrubbing<W::Writer>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        let inner = self.inner.make_writer();
+        Scrubbing { inner, redactor: Arc::clone(&self.redactor), format: self.format }
+    }
+}
+
+impl<W: io::Write> io::Write for Scrubbing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let line = String::from_utf8_lossy(bytes);
+        let shown = match self.format {
+            LogFormat::Text => self.redactor.text(RedactionChannel::Log, &line),
+            LogFormat::Json => self.redactor.json_text(RedactionChannel::Log, &line),
+        };
+        self.inner.write_all(shown.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 
@@ -41,9 +85,10 @@ fn filter(settings: &Telemetry) -> EnvFilter {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
+    use crate::engine::redaction::Redaction;
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -59,6 +104,10 @@ mod tests {
         }
     }
 
+    fn tell_a_secret() {
+        tracing::warn!(detail = "key hunter22\"hunter22", "a call failed");
+    }
+
     fn logged(format: LogFormat) -> String {
         let settings = Telemetry { filter: "info".to_owned(), format };
         let buffer = Buffer::default();
@@ -66,8 +115,10 @@ mod tests {
         let log = || {
             tracing::info!(run = "run_1", "claimed");
             tracing::debug!("hidden");
+            tell_a_secret();
         };
-        let make = move || writer.clone();
+        let redactor = Redaction::new([1; 32], &[], ["hunter22\"hunter22"]).of_server();
+        let make = Scrubbing::to(move || writer.clone(), redactor, format);
         match format {
             LogFormat::Text => tracing::subscriber::with_default(text(&settings, make), log),
             LogFormat::Json => tracing::subscriber::with_default(json(&settings, make), log),
@@ -81,12 +132,15 @@ mod tests {
         let shown = logged(LogFormat::Text);
         assert!(shown.contains("claimed run=\"run_1\""), "{shown}");
         assert!(!shown.contains('\u{1b}') && !shown.contains("hidden"), "{shown}");
+        assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
     }
 
     #[test]
     fn a_json_line_is_one_object() {
         let shown = logged(LogFormat::Json);
-        let value: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
+        let first = shown.lines().next().unwrap();
+        let value: serde_json::Value = serde_json::from_str(first).unwrap();
         assert_eq!(value["fields"]["message"], "claimed");
         assert_eq!(value["fields"]["run"], "run_1");
     }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::demo::{self, DemoModel};
 use super::keys::KeysCommand;
 use super::{Database, StartError, keys, run_server};
+use crate::clock::{Ids as _, System};
 use crate::config::{Config, Source, settings_help};
 use crate::domain::model::Provider;
 use crate::store::Store;
@@ -85,7 +86,10 @@ fn run(command: Command) -> Result<(), String> {
         let lines: Vec<String> = errors.iter().map(|error| format!("\n  {error}")).collect();
         format!("the settings do not fit:{}", lines.concat())
     })?;
-    telemetry::install(&config.telemetry).map_err(|error| error.to_string())?;
+    // Numbers of placeholders in the log hold for this process: it has no database yet.
+    let secret = System::new().secret().map_err(|error| error.to_string())?;
+    let redactor = super::redaction(&config, secret).of_server();
+    telemetry::install(&config.telemetry, redactor).map_err(|error| error.to_string())?;
     match command {
         Command::Openapi => Ok(()),
         Command::Health => health(&config),

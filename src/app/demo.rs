@@ -134,7 +134,9 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
             }
             Seen::Delta(_) | Seen::Snapshot(_) => continue,
         };
-        for (name, data) in http::shown_events(&running.store, &tenant, &run, &events).await? {
+        for (name, data) in
+            http::shown_events(&running.engine, &running.store, &run, &events).await?
+        {
             // A closed standard output is no reason to stop serving.
             drop(say(&transcript.lines(name, &data)));
         }
@@ -195,6 +197,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
         framing_policy: FramingPolicy::default(),
         announce: Announce::default(),
         context_strategy: ContextStrategy::default(),
+        redaction: Vec::new(),
         loop_limit: 3,
         output_retries: 2,
         metadata: std::collections::BTreeMap::default(),

@@ -19,6 +19,7 @@ pub use serve::{Running, run_server};
 use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
+use crate::engine::redaction::Redaction;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
@@ -96,8 +97,12 @@ impl Default for Surroundings {
 /// Wires an engine over a migrated store.
 ///
 /// # Errors
-/// When a client cannot be made or a setting does not fit.
-pub fn engine(config: &Config, store: &Store, around: &Surroundings) -> Result<Engine, StartError> {
+/// When a client cannot be made, a setting does not fit, or the shared secret cannot be read or made.
+pub async fn engine(
+    config: &Config,
+    store: &Store,
+    around: &Surroundings,
+) -> Result<Engine, StartError> {
     let egress = &config.egress;
     let allow = egress.allow.iter().map(|pair| format!("{}:{}", pair.host, pair.port));
     let policy = EgressPolicy::new(allow, egress.allow_http)?;
@@ -105,7 +110,10 @@ pub fn engine(config: &Config, store: &Store, around: &Surroundings) -> Result<E
         openai: config.providers.openai_api_key.clone(),
         openai_origins: config.providers.openai_origins.clone(),
     };
+    let offered = around.ids.secret()?;
+    let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
     Ok(Engine::new(Parts {
+        redaction: redaction(config, secret),
         store: store.clone(),
         models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
         toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,
@@ -115,6 +123,12 @@ pub fn engine(config: &Config, store: &Store, around: &Surroundings) -> Result<E
         rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),
     }))
+}
+
+/// What is redacted for everyone, by the settings.
+pub(super) fn redaction(config: &Config, secret: [u8; 32]) -> Redaction {
+    let secrets = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
+    Redaction::new(secret, &config.redaction.rules, secrets)
 }
 
 /// Wires what the endpoints work with.

@@ -46,7 +46,7 @@ impl Running {
         let address = listener.local_addr()?;
         let listener = wait_for_schema(listener, config, &store, around).await?;
         refuse_if_open(config, &store).await?;
-        let engine = super::engine(config, &store, around)?;
+        let engine = super::engine(config, &store, around).await?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
         let serving = Tasks::default();

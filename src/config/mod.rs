@@ -8,6 +8,7 @@ mod error;
 mod http;
 mod providers;
 mod reader;
+mod redaction;
 mod rendering;
 mod setting;
 mod source;
@@ -22,6 +23,7 @@ pub use engine::Engine;
 pub use error::ConfigError;
 pub use http::Http;
 pub use providers::Providers;
+pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
@@ -42,6 +44,7 @@ pub const SETTINGS: &[Setting] = &[
     http::BODY_READ,
     auth::API_KEY,
     auth::KEY_PEPPER,
+    redaction::FILE,
     engine::CONCURRENCY,
     engine::POLL,
     engine::LEASE,
@@ -74,6 +77,8 @@ pub struct Config {
     pub providers: Providers,
     /// The operator's own credentials.
     pub auth: Auth,
+    /// What is redacted for everyone.
+    pub redaction: Redaction,
     /// What is logged and how.
     pub telemetry: Telemetry,
 }
@@ -94,21 +99,27 @@ impl Config {
             Egress::read(&mut reader),
             Providers::read(&mut reader),
             Auth::read(&mut reader),
+            Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
         );
         reader.finish(Self::assemble(sections))
     }
 
     fn assemble(sections: Sections) -> Option<Self> {
-        let (http, database, engine, rendering, egress, providers, auth, telemetry) = sections;
+        let (http, database, engine, rendering, egress, providers, auth, redaction, telemetry) =
+            sections;
+        let (database, providers) = (database?, providers?);
+        let credentials = [&providers.openai_api_key, &auth.api_key, &auth.key_pepper];
+        let redaction = redaction?.and(credentials.map(Option::as_ref), database.url.as_ref());
         Some(Self {
             http: http?,
-            database: database?,
+            database,
             engine: engine?,
             rendering: rendering?,
             egress: egress?,
-            providers: providers?,
+            providers,
             auth,
+            redaction,
             telemetry: telemetry?,
         })
     }
@@ -123,5 +134,6 @@ type Sections = (
     Option<Egress>,
     Option<Providers>,
     Auth,
+    Option<Redaction>,
     Option<Telemetry>,
 );

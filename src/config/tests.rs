@@ -226,3 +226,41 @@ fn every_setting_is_documented_once() {
     assert_eq!(names.len(), count);
     assert!(table.contains("| `AGENTLING_LISTEN` | `127.0.0.1:8080` |"), "{table}");
 }
+
+#[test]
+fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rules.json");
+    let path = file.to_str().unwrap();
+    let read_file = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        read(&[
+            ("AGENTLING_REDACTION_FILE", path),
+            ("PARTNER_KEY", "hunter22"),
+            ("OPENAI_API_KEY", "ollama"),
+            ("AGENTLING_API_KEY", "0123456789abcdef"),
+            ("DATABASE_URL", "postgres://u:fedcba9876543210@h/d"),
+        ])
+    };
+    let rule = r#"{"kind":"value","name":"partner","value_env":"PARTNER_KEY"}"#;
+    let redaction = read_file(&format!("[{rule}]")).unwrap().redaction;
+    assert_eq!(redaction.rules[0].rule_name(), "partner");
+    let secrets: Vec<&str> = redaction.secrets.iter().map(ExposeSecret::expose_secret).collect();
+    assert_eq!(secrets, ["hunter22", "0123456789abcdef", "fedcba9876543210"]);
+    let list = r#"[{"kind":"value","name":"A","value":"hunter22"},
+        {"kind":"value","name":"b","value_env":"NO_SUCH"},{"kind":"value","name":"c","value":7}]"#;
+    let found = read_file(list).unwrap_err();
+    assert_eq!(
+        found,
+        [
+            "AGENTLING_REDACTION_FILE names a file in which /1/value_env must name a variable that is \
+             set, and stand in place of `value`",
+            "AGENTLING_REDACTION_FILE names a file in which /2 is no rule: a `value` rule has `name`, \
+             `value` or `value_env`, and `channels`",
+        ]
+    );
+    let found = read_file(r#"[{"kind":"value","name":"A","value":"hunter22"}]"#).unwrap_err();
+    assert!(found[0].contains("in which /0/name must match") && !found[0].contains("hunter22"));
+    assert!(read_file("hunter22").unwrap_err()[0].contains("no JSON list, at line 1"));
+    assert!(read(&[("AGENTLING_REDACTION_FILE", "/no/such")]).unwrap_err()[0].contains("be read"));
+}

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::id::AgentId;
 use super::model::ModelSpec;
+use super::redaction::RedactionRule;
 use super::thread::{Announce, FramingPolicy};
 use super::tool::ToolSpec;
 use crate::labels;
@@ -77,6 +78,10 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schema(default = "error")]
     pub context_strategy: ContextStrategy,
+    /// What is kept from the model, from callers and from the log; at most 64 rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 64)]
+    pub redaction: Vec<RedactionRule>,
     /// Identical turns in a row that end a run, 2–100.
     #[serde(default = "defaults::loop_limit")]
     #[schema(minimum = 2, maximum = 100, default = 3)]

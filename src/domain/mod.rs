@@ -23,6 +23,7 @@
 //! | input / effect | what happened outside / what must be under way |
 //! | run event | what a stream subscriber receives |
 //! | lease, epoch, fence | the right to write a run, its number, the check |
+//! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
 //! | problem | an RFC 9457 answer |
 //! | caller, tenant | who asks, for whom |
@@ -40,6 +41,7 @@ pub mod memory;
 pub mod message;
 pub mod model;
 pub mod page;
+pub mod redaction;
 pub mod run;
 pub mod run_message;
 pub mod script;

@@ -1,5 +1,7 @@
 //! Runs: durable executions on a thread, their status and how they end.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -146,6 +148,9 @@ pub struct RunFacts {
     pub turn: u32,
     /// The current or last attempt of that turn.
     pub attempt: u32,
+    /// What was kept from the model of its steps, by redaction rule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub redactions: BTreeMap<String, u64>,
     /// When it was first claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
@@ -167,6 +172,7 @@ impl RunFacts {
             steps: 1,
             turn: 0,
             attempt: 0,
+            redactions: BTreeMap::new(),
             started_at: None,
             finished_at: None,
         }

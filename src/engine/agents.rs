@@ -1,10 +1,11 @@
-//! What the tools and schemas of an agent must be before it is stored or run, as an error for the
+//! What the tools, schemas and rules of an agent must be before it is stored or run, as an error for the
 //! caller.
 
 use std::collections::BTreeSet;
 
 use crate::domain::agent::AgentSpec;
 use crate::domain::memory::Finding;
+use crate::domain::redaction::{RuleFault, faults};
 use crate::domain::tool::ToolSpec;
 use crate::error::AgentlingError;
 use crate::tools::{SpecFinding, SpecProblem, Toolbox};
@@ -13,7 +14,13 @@ use crate::tools::{SpecFinding, SpecProblem, Toolbox};
 const INVALID: &str = "invalid_value";
 
 pub(super) fn check(toolbox: &Toolbox, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-    verdict(spec, &toolbox.check(spec), at)
+    verdict(spec, &toolbox.check(spec), at)?;
+    let found = faults(&spec.redaction).into_iter();
+    let places = found.map(|RuleFault { pointer, message }| {
+        Finding::new(format!("{at}/redaction{pointer}"), INVALID, message)
+    });
+    let places: Vec<Finding> = places.collect();
+    if places.is_empty() { Ok(()) } else { Err(AgentlingError::Invalid(places)) }
 }
 
 /// Problems of their own name one place each, so the first of them is told; the others are listed.

@@ -13,14 +13,17 @@ use super::feed::Publisher;
 use super::journal::{Journal, Stamp, records_of};
 use super::leases::Signals;
 use super::perform::{Done, Performer};
+use super::tally::RunTally;
 use super::{CommitPoint, Context};
 use crate::domain::limits::Limits;
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
 use crate::machine::{Surroundings, decide, due, evolve, fold};
+use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
 use crate::store::lease::{self, Claim};
@@ -35,6 +38,8 @@ pub(super) struct Driver {
     claim: Claim,
     signals: watch::Receiver<Signals>,
     publisher: Arc<Publisher>,
+    redactor: Arc<Redactor>,
+    tally: RunTally,
     limits: Limits,
     performer: Performer,
     deadline: Option<Duration>,
@@ -75,7 +80,11 @@ impl Driver {
     ) -> Result<(), StoreError> {
         let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
         let Some(loaded) = loaded else { return Ok(()) };
-        let publisher = Arc::new(context.feed.publisher(&claim.tenant, claim.run));
+        let (thread, rules) = (loaded.run.thread_id, &loaded.agent.redaction);
+        let redactor = Arc::new(context.parts.redaction.of_thread(thread, rules));
+        let publisher = context.feed.publisher(&claim.tenant, claim.run);
+        let is_json = loaded.agent.output_schema.is_some();
+        let publisher = Arc::new(publisher.redacting(Arc::clone(&redactor), is_json));
         // The claim itself may have committed the first turn.
         publisher.committed();
         let first = first_input(&claim, &loaded);
@@ -85,13 +94,15 @@ impl Driver {
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
             waiting: loaded.waiting(),
-            performer: Performer::new(&context, &loaded, claim.epoch),
+            performer: Performer::new(&context, &loaded, &redactor, claim.epoch),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
             context,
             claim,
             signals,
             publisher,
+            tally: RunTally::of(&loaded, &redactor),
+            redactor,
         };
         driver.go(first).await
     }
@@ -185,7 +196,8 @@ impl Driver {
         let hold = self.take(done.input, done.raw_reply).await?;
         if let (Some(detail), run) = (error, self.claim.run) {
             let error_id = self.journal.facts.failure.as_ref().map(|f| f.error_id.to_string());
-            tracing::warn!(%run, error_id, detail, "a model call failed");
+            let detail = self.redactor.text(RedactionChannel::Log, &detail);
+            tracing::warn!(%run, error_id, detail = &*detail, "a model call failed");
         }
         Ok(hold)
     }
@@ -201,11 +213,12 @@ impl Driver {
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
         let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), raw_reply };
-        let (mut batch, journal) = self.journal.plan(&records, &stamp);
+        let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
+        let tally = self.tally.behind(&mut batch, &mut journal);
         batch.despite_cancel = is_cancel;
         match self.append(&batch).await? {
             Appended::Stored => {
-                self.journal = journal;
+                (self.journal, self.tally) = (journal, tally);
                 let state = std::mem::take(&mut self.state);
                 self.state = records.iter().fold(state, evolve);
                 let n_messages = self.state.n_messages();
@@ -257,7 +270,8 @@ impl Driver {
     fn log_failure(&self) {
         if let Some(failure) = &self.journal.facts.failure {
             let (run, error_id) = (self.claim.run, failure.error_id);
-            tracing::warn!(%run, %error_id, detail = failure.detail, "a run failed");
+            let detail = self.redactor.text(RedactionChannel::Log, &failure.detail);
+            tracing::warn!(%run, %error_id, detail = &*detail, "a run failed");
         }
     }
 

@@ -1,15 +1,19 @@
 //! Live updates inside one process: deltas as they arrive, and a hint that something was committed.
 //!
+//! Watchers get what callers may read; the reply as it really arrived stays with the writer.
+//!
 //! What is durable is read from the store; the feed only says when to look and carries what is never
 //! stored. Losing all of it changes latency and deltas, nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
 use crate::domain::event::{Delta, DeltaKind};
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::redaction::RedactionChannel::Api;
+use crate::render::redact::{Redactor, StreamRedactor};
 
 /// How many updates a slow watcher may lag behind before it has to look at the store instead.
 const BACKLOG: usize = 256;
@@ -38,12 +42,56 @@ pub struct Partial {
     pub thinking: String,
 }
 
+impl Partial {
+    fn append(&mut self, kind: DeltaKind, text: &str) {
+        match kind {
+            DeltaKind::Text => self.text.push_str(text),
+            DeltaKind::Thinking => self.thinking.push_str(text),
+            DeltaKind::ToolCall => {}
+        }
+    }
+}
+
 type Key = (TenantId, RunId);
 
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<Live>,
-    partial: Mutex<Partial>,
+    in_flight: Mutex<InFlight>,
+}
+
+/// The reply in flight as it arrived, and as it was shown.
+#[derive(Debug, Default)]
+struct InFlight {
+    arrived: Partial,
+    shown: Partial,
+    /// What redacts the kind of piece that arrived last.
+    redacting: Option<(DeltaKind, StreamRedactor)>,
+}
+
+impl InFlight {
+    fn begin(turn: u32, attempt: u32) -> Self {
+        let partial = Partial { turn, attempt, ..Partial::default() };
+        Self { arrived: partial.clone(), shown: partial, redacting: None }
+    }
+
+    /// Shows a piece to watchers.
+    fn show(&mut self, sender: &broadcast::Sender<Live>, kind: DeltaKind, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        self.shown.append(kind, &text);
+        let Partial { turn, attempt, .. } = self.shown;
+        // No one may be watching; that is no failure.
+        drop(sender.send(Live::Delta(Delta { turn, attempt, kind, text })));
+    }
+
+    /// Shows what was held back because it might have been the beginning of something.
+    fn show_rest(&mut self, sender: &broadcast::Sender<Live>) {
+        if let Some((kind, stream)) = self.redacting.take() {
+            self.show(sender, kind, stream.finish());
+        }
+    }
 }
 
 /// The feeds of all runs that someone writes or watches.
@@ -55,7 +103,8 @@ pub struct Feed {
 impl Feed {
     /// Opens a run's feed, to write to it.
     pub fn publisher(&self, tenant: &TenantId, run: RunId) -> Publisher {
-        Publisher(self.open(tenant, run))
+        let redactor = Arc::new(Redactor::none());
+        Publisher { hold: self.open(tenant, run), redactor, is_json: false }
     }
 
     /// Watches a run from now on. What had arrived of the reply in flight is in the answer; everything
@@ -63,10 +112,10 @@ impl Feed {
     pub fn watch(&self, tenant: &TenantId, run: RunId) -> (Partial, Watch) {
         let hold = self.open(tenant, run);
         // Under the lock of the partial reply no delta can slip between the copy and the watch.
-        let partial = hold.channel.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_flight = hold.lock();
         let receiver = hold.channel.sender.subscribe();
-        let copy = partial.clone();
-        drop(partial);
+        let copy = in_flight.shown.clone();
+        drop(in_flight);
         (copy, Watch { receiver, _hold: hold })
     }
 
@@ -76,7 +125,7 @@ impl Feed {
         let channel = channels.entry(key.clone()).or_insert_with(|| {
             Arc::new(Channel {
                 sender: broadcast::Sender::new(BACKLOG),
-                partial: Mutex::new(Partial::default()),
+                in_flight: Mutex::new(InFlight::default()),
             })
         });
         Hold { channel: Arc::clone(channel), key, feed: self.clone() }
@@ -91,6 +140,12 @@ struct Hold {
     feed: Feed,
 }
 
+impl Hold {
+    fn lock(&self) -> MutexGuard<'_, InFlight> {
+        self.channel.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut channels = self.feed.channels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,35 +158,67 @@ impl Drop for Hold {
 
 /// The writing end of a run's feed.
 #[derive(Debug)]
-pub struct Publisher(Hold);
+pub struct Publisher {
+    hold: Hold,
+    redactor: Arc<Redactor>,
+    is_json: bool,
+}
 
 impl Publisher {
+    /// The same, showing only what callers may read. `is_json` says whether text is to be JSON.
+    #[must_use]
+    pub fn redacting(self, redactor: Arc<Redactor>, is_json: bool) -> Self {
+        Self { redactor, is_json, ..self }
+    }
+
     /// A piece of the reply in flight.
-    pub fn delta(&self, delta: Delta) {
-        let mut partial = self.0.channel.partial.lock().unwrap_or_else(PoisonError::into_inner);
-        if (partial.turn, partial.attempt) != (delta.turn, delta.attempt) {
-            *partial = Partial { turn: delta.turn, attempt: delta.attempt, ..Partial::default() };
+    pub fn delta(&self, delta: &Delta) {
+        let mut in_flight = self.hold.lock();
+        let sender = &self.hold.channel.sender;
+        let Partial { turn, attempt, .. } = in_flight.arrived;
+        if (turn, attempt) != (delta.turn, delta.attempt) {
+            *in_flight = InFlight::begin(delta.turn, delta.attempt);
         }
-        match delta.kind {
-            DeltaKind::Text => partial.text.push_str(&delta.text),
-            DeltaKind::Thinking => partial.thinking.push_str(&delta.text),
-            DeltaKind::ToolCall => {}
+        in_flight.arrived.append(delta.kind, &delta.text);
+        if self.is_withheld(delta.kind) {
+            return;
         }
-        // No one may be watching; that is no failure.
-        drop(self.0.channel.sender.send(Live::Delta(delta)));
+        if in_flight.redacting.as_ref().is_some_and(|(kind, _)| *kind != delta.kind) {
+            in_flight.show_rest(sender);
+        }
+        let begin = || (delta.kind, StreamRedactor::new(Arc::clone(&self.redactor), Api));
+        let (_, stream) = in_flight.redacting.get_or_insert_with(begin);
+        let shown = stream.push(&delta.text);
+        in_flight.show(sender, delta.kind, shown);
+    }
+
+    /// Members of JSON are not recognised in pieces, so JSON in which one may be redacted is shown when
+    /// it is complete.
+    fn is_withheld(&self, kind: DeltaKind) -> bool {
+        let is_json = match kind {
+            DeltaKind::ToolCall => true,
+            DeltaKind::Text => self.is_json,
+            DeltaKind::Thinking => false,
+        };
+        is_json && self.redactor.has_fields(Api)
+    }
+
+    /// The reply in flight has arrived to its end, or breaks off here.
+    pub fn arrived(&self) {
+        self.hold.lock().show_rest(&self.hold.channel.sender);
     }
 
     /// Something was committed. No commit falls into the middle of a reply that goes on: it completes
     /// the reply in flight or voids it.
     pub fn committed(&self) {
-        let mut partial = self.0.channel.partial.lock().unwrap_or_else(PoisonError::into_inner);
-        *partial = Partial::default();
-        drop(self.0.channel.sender.send(Live::Committed));
+        let mut in_flight = self.hold.lock();
+        *in_flight = InFlight::default();
+        drop(self.hold.channel.sender.send(Live::Committed));
     }
 
     /// The reply in flight, as far as it has arrived.
     pub fn partial(&self) -> Partial {
-        self.0.channel.partial.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.hold.lock().arrived.clone()
     }
 }
 
@@ -157,6 +244,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::redact::{PlaceholderKey, RuleSet};
     use uuid::Uuid;
 
     fn delta(text: &str) -> Delta {
@@ -167,9 +255,9 @@ mod tests {
     async fn a_late_watcher_gets_what_had_arrived_and_then_the_rest() {
         let (feed, tenant, run) = (Feed::default(), TenantId::default(), RunId::from(Uuid::nil()));
         let publisher = feed.publisher(&tenant, run);
-        publisher.delta(delta("Hel"));
+        publisher.delta(&delta("Hel"));
         let (partial, mut watch) = feed.watch(&tenant, run);
-        publisher.delta(delta("lo"));
+        publisher.delta(&delta("lo"));
         assert_eq!(partial.text, "Hel");
         assert_eq!(watch.next().await, Live::Delta(delta("lo")));
     }
@@ -180,9 +268,29 @@ mod tests {
         let publisher = feed.publisher(&tenant, run);
         let (_, mut watch) = feed.watch(&tenant, run);
         for _ in 0..=BACKLOG {
-            publisher.delta(delta("x"));
+            publisher.delta(&delta("x"));
         }
         assert_eq!(watch.next().await, Live::Lagged);
+    }
+
+    #[tokio::test]
+    async fn watchers_see_redacted_pieces_and_the_writer_the_reply() {
+        let (feed, tenant, run) = (Feed::default(), TenantId::default(), RunId::from(Uuid::nil()));
+        let key = PlaceholderKey::of(&[1; 32], "t");
+        let redactor = Arc::new(Redactor::new([&RuleSet::secrets(["hunter22"])], key));
+        let shown = redactor.text(Api, "hunter22").into_owned();
+        let publisher = feed.publisher(&tenant, run).redacting(redactor, false);
+        let (_, mut watch) = feed.watch(&tenant, run);
+        publisher.delta(&delta("is hun"));
+        publisher.delta(&delta("ter22"));
+        publisher.delta(&delta(", hun"));
+        let (partial, _) = feed.watch(&tenant, run);
+        assert_eq!(partial.text, format!("is {shown}, "));
+        assert_eq!(publisher.partial().text, "is hunter22, hun");
+        publisher.arrived();
+        for piece in ["is ", &shown, ", ", "hun"] {
+            assert_eq!(watch.next().await, Live::Delta(delta(piece)));
+        }
     }
 
     #[test]
@@ -200,7 +308,7 @@ mod tests {
     fn runs_of_different_tenants_do_not_hear_each_other() {
         let (feed, run) = (Feed::default(), RunId::from(Uuid::nil()));
         let publisher = feed.publisher(&TenantId::default(), run);
-        publisher.delta(delta("secret"));
+        publisher.delta(&delta("secret"));
         let (partial, _watch) = feed.watch(&TenantId::parse("other").unwrap(), run);
         assert_eq!(partial, Partial::default());
     }

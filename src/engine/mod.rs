@@ -13,11 +13,14 @@ pub mod feed;
 mod journal;
 mod leases;
 mod perform;
+pub mod redaction;
 mod sanitise;
+mod tally;
 pub mod tasks;
 mod watch;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +34,7 @@ use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
@@ -43,6 +47,7 @@ use crate::tools::Toolbox;
 
 use feed::Feed;
 use leases::Leases;
+use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
 
 /// A moment around a commit of a worker.
@@ -81,6 +86,8 @@ pub struct Parts {
     pub clock: SharedClock,
     /// Ids and randomness.
     pub ids: SharedIds,
+    /// What is redacted for everyone.
+    pub redaction: Redaction,
     /// Bounds and intervals.
     pub settings: config::Engine,
     /// How new threads are framed.
@@ -180,6 +187,25 @@ impl Engine {
     pub fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
         let tags = self.context.parts.rendering.framing_tags.clone();
         Framing { policy, announce, tags }
+    }
+
+    /// What is redacted for everyone.
+    pub fn redaction(&self) -> &Redaction {
+        &self.context.parts.redaction
+    }
+
+    /// Redactors for a channel of what stands in some places. The rules are read at once, however many
+    /// places there are.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn redactors(
+        &self,
+        tenant: &TenantId,
+        channel: RedactionChannel,
+        places: BTreeSet<Place>,
+    ) -> Result<Redactors, AgentlingError> {
+        redaction::redactors(&self.context, tenant, channel, places).await
     }
 
     /// Accepts a run.

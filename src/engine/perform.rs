@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::feed::Publisher;
+use super::redaction::logged;
 use super::{Context, sanitise};
 use crate::domain::agent::{AgentSpec, ContextStrategy};
 use crate::domain::event::Delta;
@@ -21,7 +22,8 @@ use crate::provider::{ModelAnswer, ModelCall, SUMMARY_TURN, retry};
 use crate::render::compaction::{self, Cut};
 use crate::render::observation::OutputLimits;
 use crate::render::profile::Profile;
-use crate::render::{FramingRules, RenderInput, render};
+use crate::render::redact::Redactor;
+use crate::render::{FramingRules, RenderInput, redacted, render};
 use crate::store::journal::LoadedRun;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
@@ -59,6 +61,7 @@ pub(super) struct Performer {
     framing: FramingRules,
     first_seq: i64,
     limits: OutputLimits,
+    redactor: Arc<Redactor>,
     epoch: i64,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
@@ -69,15 +72,21 @@ pub(super) struct Performer {
 }
 
 impl Performer {
-    pub(super) fn new(context: &Arc<Context>, loaded: &LoadedRun, epoch: i64) -> Self {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        loaded: &LoadedRun,
+        redactor: &Arc<Redactor>,
+        epoch: i64,
+    ) -> Self {
         let agent = &loaded.agent;
         Self {
             context: Arc::clone(context),
-            tools: Arc::new(context.parts.toolbox.toolset(agent)),
+            tools: Arc::new(context.parts.toolbox.toolset(agent).logging(logged(redactor))),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(&loaded.framing),
             first_seq: loaded.memory_from,
             limits: OutputLimits::from(agent),
+            redactor: Arc::clone(redactor),
             agent: Arc::new(agent.clone()),
             epoch,
             pause: Duration::ZERO,
@@ -189,6 +198,7 @@ impl Performer {
             closing,
             framing: &self.framing,
             limits: &self.limits,
+            redactor: &self.redactor,
         };
         ModelCall {
             spec: self.agent.model.clone(),
@@ -236,7 +246,8 @@ impl Performer {
                 Shortening::Drop(cut.without_text())
             }
             Some(cut) => {
-                let steps = (history, self.first_seq);
+                let told = redacted(history, &self.redactor);
+                let steps = (&*told, self.first_seq);
                 let reader = (&self.framing.tags, window);
                 let model = &self.agent.model;
                 let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
@@ -273,10 +284,12 @@ async fn ask(
 ) -> Done {
     let (turn, attempt) = (call.turn, call.attempt);
     let mut on_delta = |piece: DeltaPiece| {
-        publisher.delta(Delta { turn, attempt, kind: piece.kind, text: piece.text });
+        publisher.delta(&Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
     let deadline = context.parts.clock.monotonic() + call.timeout;
-    match context.parts.models.call(&call, &mut on_delta).await {
+    let answer = context.parts.models.call(&call, &mut on_delta).await;
+    publisher.arrived();
+    match answer {
         Ok(answer) => heard(context, tools, effect, (turn, attempt), answer),
         Err(error) => {
             let error = for_good(error);

@@ -68,12 +68,13 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);
+    let redactor = state.engine.redaction().of_server();
     let mut document = openapi::finish(&document);
     if let (Some(url), Some(served)) = (&state.public_url, document.pointer_mut("/servers/0/url")) {
         *served = Value::from(url.as_str());
     }
     let router = open.merge(tenant).with_state(state).merge(docs::routes(&document));
-    layers::wrap(router, ids)
+    layers::wrap_redacting(router, ids, redactor)
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.

@@ -16,6 +16,7 @@ pub mod notes;
 pub mod observation;
 pub mod profile;
 pub mod prompt;
+pub mod redact;
 pub mod repair;
 pub mod retry;
 pub mod size;
@@ -24,13 +25,17 @@ pub mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use framing::{FramingTag, Tags};
 use lower::{Lowered, Lowering, lower};
 use observation::OutputLimits;
 use profile::Profile;
 use prompt::Prompt;
+use redact::Redactor;
 
 use crate::domain::model::ModelSpec;
+use crate::domain::redaction::RedactionChannel::Model;
 use crate::domain::step::StepContent;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::domain::tool::ToolDefinition;
@@ -54,6 +59,8 @@ pub struct RenderInput<'a> {
     pub framing: &'a FramingRules,
     /// How much of an output is shown.
     pub limits: &'a OutputLimits,
+    /// What is kept from the model.
+    pub redactor: &'a Redactor,
 }
 
 /// How a thread frames what others wrote.
@@ -87,15 +94,37 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
         limits: input.limits,
         tools: input.tools,
     };
-    let lowered = lower(input.steps, input.first_seq, lowering);
+    // Ahead of everything else: neither a frame nor a cut can then break a value apart.
+    let steps = redacted(input.steps, input.redactor);
+    let lowered = lower(&steps, input.first_seq, lowering);
     let explained = explanation(&lowered, input.framing, profile);
     let Lowered { standing, turns, .. } = lowered;
+    let instructions = input.instructions.map(|text| input.redactor.text(Model, text));
+    let tools = if input.closing { &[] } else { input.tools };
+    let more = standing.into_iter().chain(explained);
     Prompt {
         model: input.model.name.clone(),
-        system: system_text(input.instructions, standing.into_iter().chain(explained)),
+        system: system_text(instructions.as_deref(), more),
         turns,
-        tools: if input.closing { Vec::new() } else { input.tools.to_vec() },
+        tools: tools.iter().map(|tool| redacted_tool(tool, input.redactor)).collect(),
         settings: input.model.settings.clone(),
+    }
+}
+
+/// The history without what is kept from the model.
+pub fn redacted<'s>(steps: &'s [StepContent], redactor: &Redactor) -> Cow<'s, [StepContent]> {
+    if redactor.is_empty() {
+        return Cow::Borrowed(steps);
+    }
+    steps.iter().map(|step| redactor.step(Model, step).into_owned()).collect()
+}
+
+/// A tool as the model is told about it. Its name is that of its calls, and stays.
+fn redacted_tool(tool: &ToolDefinition, redactor: &Redactor) -> ToolDefinition {
+    ToolDefinition {
+        name: tool.name.clone(),
+        description: redactor.text(Model, &tool.description).into_owned(),
+        parameters: redactor.schema(Model, &tool.parameters).into_owned(),
     }
 }
 

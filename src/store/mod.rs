@@ -15,6 +15,7 @@ pub mod keys;
 pub mod lease;
 pub mod messages;
 pub mod operator;
+pub mod redaction;
 pub mod runs;
 pub mod steer;
 pub mod steps;

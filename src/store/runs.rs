@@ -35,6 +35,7 @@ pub(super) struct RunRow {
     pub(super) usage_cache_read: i64,
     pub(super) usage_cache_write: i64,
     pub(super) usage_reasoning: i64,
+    pub(super) redactions: String,
     pub(super) metadata: String,
     pub(super) created_at: DateTime<Utc>,
     pub(super) started_at: Option<DateTime<Utc>>,
@@ -62,6 +63,7 @@ impl TryFrom<RunRow> for Run {
             steps: at.count("n_steps", row.n_steps)?,
             turn: at.count("turn", row.turn)?,
             attempt: at.count("attempt", row.attempt)?,
+            redactions: at.json("redactions", &row.redactions)?,
             answer: row.answer,
             started_at: row.started_at,
             finished_at: row.finished_at,
@@ -284,7 +286,7 @@ pub(super) async fn read(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
-                  metadata::text AS "metadata!", created_at, started_at, finished_at
+                  redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
               AND run_id = $2"#,
@@ -361,7 +363,7 @@ pub async fn list(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
-                  metadata::text AS "metadata!", created_at, started_at, finished_at
+                  redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
               AND ($2::timestamptz IS NULL OR (created_at, run_id) < ($2, $3::uuid))

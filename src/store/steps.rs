@@ -214,15 +214,11 @@ pub async fn memory(
     tenant: &TenantId,
     thread: ThreadId,
     memory_from: i64,
-) -> Result<Vec<StepContent>, StoreError> {
+) -> Result<Vec<Step>, StoreError> {
     let range = Range { thread, after: memory_from - 1, run: None, limit: i64::MAX };
     let (steps, calls) = read(store.api(), tenant, range).await?;
     let open = calls.iter().find(|call| call.state != CallState::Ended).map(|call| call.step_seq);
-    Ok(steps
-        .into_iter()
-        .take_while(|step| open.is_none_or(|open| step.seq < open))
-        .map(|step| step.content)
-        .collect())
+    Ok(steps.into_iter().take_while(|step| open.is_none_or(|open| step.seq < open)).collect())
 }
 
 /// A step by its id.

@@ -94,7 +94,7 @@ impl Toolbox {
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
         if tools.redact_errors {
-            outcome::redact(&mut outcome);
+            outcome::redact(&mut outcome, &tools.log);
         }
         outcome.attempts = call.attempt;
         outcome.started_at = Some(started_at);

@@ -1,6 +1,7 @@
 //! Results as outcomes, which are all that leaves this layer.
 
 use super::response::{Output, storable};
+use super::toolset::LogText;
 use crate::domain::id::CallId;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolFailure, ToolOutcome};
 
@@ -27,7 +28,7 @@ pub(super) fn settled(
 
 /// Withholds what a tool said about its failure. The arguments that do not fit, the names of tools
 /// and the time bound stay: they tell nothing that the model does not know.
-pub(super) fn redact(outcome: &mut ToolOutcome) {
+pub(super) fn redact(outcome: &mut ToolOutcome, log: &LogText) {
     let ToolOutcome { kind: OutcomeKind::Execution, error: Some(failure), .. } = outcome else {
         return;
     };
@@ -36,7 +37,7 @@ pub(super) fn redact(outcome: &mut ToolOutcome) {
         tool_call_id = %outcome.tool_call_id,
         tool = ?outcome.name,
         error_type = %failure.r#type,
-        message = ?failure.message,
+        message = ?log.of(&failure.message),
         "a tool's failure is withheld from the model",
     );
     failure.message.clear();

@@ -24,6 +24,24 @@ const MAX_NAME: usize = 64;
 
 type Checked = Result<Arc<Schema>, String>;
 
+/// What the log is told of a text.
+#[derive(Default)]
+pub(super) struct LogText(Option<Box<MakeText>>);
+
+type MakeText = dyn Fn(&str) -> String + Send + Sync;
+
+impl LogText {
+    pub(super) fn of(&self, text: &str) -> String {
+        self.0.as_ref().map_or_else(|| text.to_owned(), |make| make(text))
+    }
+}
+
+impl std::fmt::Debug for LogText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LogText")
+    }
+}
+
 /// The tools of an agent, compiled once for a run.
 #[derive(Debug)]
 pub struct ToolSet {
@@ -32,6 +50,7 @@ pub struct ToolSet {
     answer: Checked,
     has_output_schema: bool,
     pub(super) redact_errors: bool,
+    pub(super) log: LogText,
 }
 
 #[derive(Debug)]
@@ -67,7 +86,14 @@ impl ToolSet {
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
             redact_errors: spec.redact_errors,
+            log: LogText::default(),
         }
+    }
+
+    /// The same tools; what the log is told of their failures is made by a function.
+    #[must_use]
+    pub fn logging(self, text: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self { log: LogText(Some(Box::new(text))), ..self }
     }
 
     /// What the model is told: the declared tools in their order, `final_answer` last.

@@ -10,7 +10,7 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 37] = [
+const DIRECT: [&str; 38] = [
     "axum",
     "base64",
     "bytes",
@@ -24,6 +24,7 @@ const DIRECT: [&str; 37] = [
     "indexmap",
     "jsonschema",
     "memchr",
+    "regex",
     "reqwest",
     "rustix",
     "rustls",

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use crate::domain::agent::{Agent, Metadata};
 use crate::domain::id::AgentId;
 use crate::domain::model::ModelSpec;
+use crate::domain::redaction::RedactionRule;
 use crate::domain::tool::ToolSpec;
 use crate::http::time::Time;
 
@@ -59,6 +60,8 @@ pub(super) struct AgentView {
     max_tool_output_chars: Option<u32>,
     /// Whether the text of an unexpected tool error is withheld.
     redact_errors: bool,
+    /// What is kept from the model, from callers and from the log. The values of rules are not shown.
+    redaction: Vec<RedactionRule>,
     /// Identical turns in a row that end a run.
     loop_limit: u32,
     /// Retries in a row for a reply that cannot be used.
@@ -89,6 +92,7 @@ impl From<Agent> for AgentView {
             parallel_tools: spec.parallel_tools,
             max_tool_output_chars: spec.max_tool_output_chars,
             redact_errors: spec.redact_errors,
+            redaction: spec.redaction.into_iter().map(RedactionRule::without_value).collect(),
             loop_limit: spec.loop_limit,
             output_retries: spec.output_retries,
             metadata: spec.metadata,

@@ -1,5 +1,7 @@
 //! The outermost layer: request ids, response headers, and the bodies of problems.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -13,6 +15,8 @@ use tracing::Instrument as _;
 
 use crate::clock::SharedIds;
 use crate::domain::id::ErrorId;
+use crate::domain::redaction::RedactionChannel;
+use crate::engine::redaction::Redactor;
 use crate::http::problem::{MEDIA_TYPE, Problem, ProblemKind};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -32,13 +36,22 @@ impl RequestId {
     }
 }
 
+/// What answers are made with.
+#[derive(Debug, Clone)]
+pub(super) struct Answers {
+    pub(super) ids: SharedIds,
+    /// What is kept from problems.
+    pub(super) redactor: Arc<Redactor>,
+}
+
 /// Answers a request: everything that leaves the server passes here.
 pub(super) async fn answer(
-    State(ids): State<SharedIds>,
+    State(answers): State<Answers>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let id = RequestId::of(request.headers(), &ids);
+    let ids = &answers.ids;
+    let id = RequestId::of(request.headers(), ids);
     // Query strings can hold what must not be logged.
     let path = request.uri().path().to_owned();
     let span = tracing::info_span!("request", id = %id.0, method = %request.method(), path);
@@ -46,7 +59,7 @@ pub(super) async fn answer(
     let response = next.run(request).instrument(span.clone()).await;
     let _entered = span.entered();
     let mut response = match problem_of(&response) {
-        Some(problem) => write(problem, &id, &ids),
+        Some(problem) => write(problem, &id, &answers),
         None => response,
     };
     add_headers(response.headers_mut(), &id, &path);
@@ -86,9 +99,9 @@ fn method_not_allowed(headers: &HeaderMap) -> Problem {
 }
 
 /// Writes a problem: gives it its ids, and tells the operator about faults of the server.
-fn write(problem: Problem, request: &RequestId, ids: &SharedIds) -> Response {
+fn write(problem: Problem, request: &RequestId, answers: &Answers) -> Response {
     let known = problem.view().error_id;
-    let error_id = known.unwrap_or_else(|| ErrorId::from(ids.sortable()));
+    let error_id = known.unwrap_or_else(|| ErrorId::from(answers.ids.sortable()));
     // A failure that already has its id was logged where it happened.
     if problem.status().is_server_error() && known.is_none() {
         log(&problem, error_id);
@@ -97,7 +110,8 @@ fn write(problem: Problem, request: &RequestId, ids: &SharedIds) -> Response {
         view.error_id = Some(error_id);
         view.instance = Some(format!("urn:request:{}", request.0));
     });
-    let body = serde_json::to_vec(problem.view()).unwrap_or_default();
+    let body = serde_json::to_string(problem.view()).unwrap_or_default();
+    let body = answers.redactor.json_text(RedactionChannel::Api, &body).into_owned();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = problem.status();
     add_problem_headers(response.headers_mut(), &problem);

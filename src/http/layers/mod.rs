@@ -8,6 +8,7 @@ mod params;
 mod tests;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -15,6 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::clock::SharedIds;
+use crate::engine::redaction::Redactor;
 use crate::error::AgentlingError;
 use crate::http::problem::Problem;
 
@@ -28,11 +30,17 @@ pub use params::{Parametric, check_query};
 /// The router sits inside as a service of its own. Were the layers put onto it, axum would move them
 /// into each route, where the `Allow` header of a refused method is not known yet.
 pub fn wrap(router: Router, ids: SharedIds) -> Router {
+    wrap_redacting(router, ids, Redactor::none())
+}
+
+/// The same; problems are redacted.
+pub fn wrap_redacting(router: Router, ids: SharedIds, redactor: Redactor) -> Router {
+    let state = answer::Answers { ids, redactor: Arc::new(redactor) };
     Router::new()
         .fallback_service(router)
         .layer(from_fn(guard::guard))
         .layer(CatchPanicLayer::custom(after_panic))
-        .layer(from_fn_with_state(ids, answer::answer))
+        .layer(from_fn_with_state(state, answer::answer))
 }
 
 /// The panic hook has logged where it happened; the caller learns only that it did.

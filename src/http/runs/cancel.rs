@@ -6,6 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::shown;
 use super::view::RunView;
 use crate::domain::id::RunId;
 use crate::http::auth::{RunsWrite, Scoped};
@@ -45,5 +46,5 @@ pub(super) async fn cancel(
         let ended = app.engine.wait(&caller.tenant, id, WAIT).await?;
         run = ended.unwrap_or(run);
     }
-    Ok(Reply::accepted(format!("/v1/runs/{id}"), run.into()))
+    Ok(Reply::accepted(format!("/v1/runs/{id}"), shown(&app, &caller.tenant, run).await?))
 }

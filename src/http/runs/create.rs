@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 
 use super::new_run::NewRun;
+use super::shown_with_input;
 use super::view::RunView;
 use crate::domain::caller::Caller;
 use crate::domain::run::Run;
@@ -16,7 +17,7 @@ use crate::http::auth::{RunsWrite, Scoped};
 use crate::http::extract::{HashedBody, IdempotencyKey, Prefer};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
-use crate::store::{idempotency, runs};
+use crate::store::idempotency;
 
 /// Start a run
 ///
@@ -69,9 +70,8 @@ async fn answer_at_once(
     caller: &Caller,
     started: Started,
 ) -> Result<Response, Problem> {
-    let input = runs::input(&app.store, &caller.tenant, started.run.id).await?;
     let location = location(&started.run);
-    let view = RunView::from(started.run).with_input(input);
+    let view = shown_with_input(app, &caller.tenant, started.run).await?;
     Ok(Reply::created(location, view).replayed(started.is_replay).into_response())
 }
 
@@ -86,9 +86,8 @@ async fn answer_later(
     if let (true, Some(failure)) = (strict, run.facts.failure.clone()) {
         return Err(AgentlingError::RunFailed(failure).into());
     }
-    let input = runs::input(&app.store, tenant, run.id).await?;
     let (location, has_ended) = (location(&run), run.facts.status.is_ended());
-    let view = RunView::from(run).with_input(input);
+    let view = shown_with_input(app, tenant, run).await?;
     let reply = if has_ended { Reply::ok(view) } else { Reply::accepted(location, view) };
     Ok(reply.replayed(started.is_replay).into_response())
 }

@@ -1,19 +1,24 @@
 //! `GET /v1/runs/{run_id}/events`.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 
 use super::view::{EventBook, EventView};
 use crate::domain::event::{EventData, RunEvent};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::page::PageRequest;
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
+use crate::engine::Engine;
+use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
 use crate::http::cursor::CursorScope;
 use crate::http::extract::{PageParams, PathId, Query};
 use crate::http::problem::Problem;
 use crate::http::reply::{PageView, Reply};
-use crate::store::{Store, StoreError, events, runs, steps};
+use crate::store::{Store, events, runs, steps};
 
 /// List the durable events of a run, in order
 #[utoipa::path(get, path = "/v1/runs/{run_id}/events", tag = "runs", operation_id = "runs_events",
@@ -31,17 +36,17 @@ pub(super) async fn events(
     let run = runs::get(&app.store, tenant, id).await?.ok_or_else(Problem::not_found)?;
     let found = events::list(&app.store, tenant, id, &page).await?;
     let next_cursor = found.next.map(|key| app.cursors.seal(&scope, &key));
-    let items = views(&app.store, tenant, &run, &found.items).await?;
+    let items = views(&app.engine, &app.store, tenant, (&run, &found.items)).await?;
     Ok(Reply::ok(PageView { items, next_cursor }))
 }
 
 /// Events as callers see them, with the steps and calls they are about.
 pub(super) async fn views(
+    engine: &Engine,
     store: &Store,
     tenant: &TenantId,
-    run: &Run,
-    events: &[RunEvent],
-) -> Result<Vec<EventView>, StoreError> {
+    (run, events): (&Run, &[RunEvent]),
+) -> Result<Vec<EventView>, AgentlingError> {
     let about = events.iter().filter_map(|event| match event.data {
         EventData::Call { step_seq, .. } | EventData::Step { step_seq, .. } => Some(step_seq),
         EventData::Run(_) | EventData::Turn { .. } => None,
@@ -56,6 +61,8 @@ pub(super) async fn views(
         }
         _ => Vec::new(),
     };
-    let book = EventBook::new(run.clone(), found);
+    let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
+    let redactors = engine.redactors(tenant, RedactionChannel::Api, places).await?;
+    let book = EventBook::new(run.clone(), found, redactors);
     Ok(events.iter().filter_map(|event| book.view(event)).collect())
 }

@@ -6,6 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::shown_with_input;
 use super::view::RunView;
 use crate::domain::id::RunId;
 use crate::domain::memory::Finding;
@@ -41,8 +42,7 @@ pub(super) async fn get(
         Some(secs) => app.engine.wait(tenant, id, wait(secs)?).await?,
     };
     let run = run.ok_or_else(Problem::not_found)?;
-    let input = runs::input(&app.store, tenant, id).await?;
-    Ok(Reply::ok(RunView::from(run).with_input(input)))
+    Ok(Reply::ok(shown_with_input(&app, tenant, run).await?))
 }
 
 fn wait(secs: u64) -> Result<Duration, Problem> {

@@ -9,6 +9,7 @@ use super::view::RunView;
 use crate::domain::agent::Metadata;
 use crate::domain::id::{AgentId, ThreadId};
 use crate::domain::page::ListFilter;
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::RunStatus;
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
@@ -61,7 +62,10 @@ pub(super) async fn list(
     let scope = CursorScope::new(&caller.tenant, "/v1/runs", &query);
     let page = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
     let found = runs::list(&app.store, &caller.tenant, &query.filter()?, &page).await?;
-    Ok(Reply::ok(PageView::of(found.map(RunView::from), |key| app.cursors.seal(&scope, key))))
+    let places = found.items.iter().map(|run| (run.thread_id, Some(run.id))).collect();
+    let redactors = app.engine.redactors(&caller.tenant, RedactionChannel::Api, places).await?;
+    let shown = found.map(|run| RunView::from(redactors.run(run)));
+    Ok(Reply::ok(PageView::of(shown, |key| app.cursors.seal(&scope, key))))
 }
 
 impl ListRuns {

@@ -19,6 +19,8 @@ pub(super) mod view;
 
 pub use slots::StreamSlots;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -26,21 +28,45 @@ use utoipa_axum::routes;
 use super::AppState;
 use crate::domain::event::RunEvent;
 use crate::domain::id::TenantId;
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
-use crate::store::{Store, StoreError};
+use crate::engine::Engine;
+use crate::error::AgentlingError;
+use crate::store::{Store, runs};
+use view::RunView;
 
 /// Events by name and data, as a stream shows them.
 ///
 /// # Errors
 /// When the database does not answer.
 pub async fn shown_events(
+    engine: &Engine,
     store: &Store,
-    tenant: &TenantId,
     run: &Run,
     events: &[RunEvent],
-) -> Result<Vec<(&'static str, Value)>, StoreError> {
-    let views = events::views(store, tenant, run, events).await?;
+) -> Result<Vec<(&'static str, Value)>, AgentlingError> {
+    let tenant = TenantId::default();
+    let views = events::views(engine, store, &tenant, (run, events)).await?;
     Ok(views.iter().map(|view| (view.label(), view.data_value())).collect())
+}
+
+/// A run as callers may read it.
+async fn shown(app: &AppState, tenant: &TenantId, run: Run) -> Result<RunView, AgentlingError> {
+    let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
+    Ok(app.engine.redactors(tenant, RedactionChannel::Api, places).await?.run(run).into())
+}
+
+/// The same with what was asked.
+async fn shown_with_input(
+    app: &AppState,
+    tenant: &TenantId,
+    run: Run,
+) -> Result<RunView, AgentlingError> {
+    let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
+    let redactors = app.engine.redactors(tenant, RedactionChannel::Api, places).await?;
+    let input = runs::input(&app.store, tenant, run.id).await?;
+    let input = input.map(|parts| redactors.input(&run, parts));
+    Ok(RunView::from(redactors.run(run)).with_input(input))
 }
 
 /// The endpoints.

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 
+use super::shown;
 use super::view::RunView;
 use crate::domain::id::RunId;
 use crate::http::AppState;
@@ -25,5 +26,5 @@ pub(super) async fn resume(
     OptionalBody(_nothing): OptionalBody<EmptyObject>,
 ) -> Result<Reply<RunView>, Problem> {
     let run = app.engine.resume(&caller.tenant, id).await?;
-    Ok(Reply::accepted(format!("/v1/runs/{id}"), run.into()))
+    Ok(Reply::accepted(format!("/v1/runs/{id}"), shown(&app, &caller.tenant, run).await?))
 }

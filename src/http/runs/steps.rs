@@ -9,6 +9,7 @@ use crate::http::cursor::CursorScope;
 use crate::http::extract::{PageParams, PathId, Query};
 use crate::http::problem::Problem;
 use crate::http::reply::{PageView, Reply};
+use crate::http::steps::shown;
 use crate::http::steps::view::StepView;
 use crate::store::{runs, steps};
 
@@ -28,5 +29,6 @@ pub(super) async fn steps(
     let run = runs::get(&app.store, &caller.tenant, id).await?.ok_or_else(Problem::not_found)?;
     let place = (run.thread_id, Some(id));
     let found = steps::list(&app.store, &caller.tenant, place, &page).await?;
-    Ok(Reply::ok(PageView::of(found.map(StepView::from), |key| app.cursors.seal(&scope, key))))
+    let shown = shown(&app, &caller.tenant, found).await?;
+    Ok(Reply::ok(PageView::of(shown, |key| app.cursors.seal(&scope, key))))
 }

@@ -100,8 +100,9 @@ impl Source {
     async fn queue_up(&mut self, seen: Result<Option<Seen>, AgentlingError>) -> Option<()> {
         match seen {
             Ok(Some(Seen::Events(events))) => {
-                let found = views(&self.app.store, &self.tenant, &self.run, &events).await;
-                let found = found.map_err(|error| interrupted(&error.into())).ok()?;
+                let AppState { engine, store, .. } = &self.app;
+                let found = views(engine, store, &self.tenant, (&self.run, &events)).await;
+                let found = found.map_err(|error| interrupted(&error)).ok()?;
                 self.queue.extend(found.iter().map(durable));
             }
             Ok(Some(Seen::Snapshot(partial))) => self.queue.push_back(snapshot(partial)),

@@ -13,6 +13,7 @@ use crate::domain::model::Usage;
 use crate::domain::run::{Run, RunStatus, StopReason};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
+use crate::engine::redaction::Redactors;
 use crate::http::problem::ProblemView;
 use crate::http::steps::view::StepView;
 use crate::http::time::Time;
@@ -57,6 +58,8 @@ pub(crate) struct RunView {
     turn: u32,
     /// The current or last attempt of that turn.
     attempt: u32,
+    /// What was kept from the model of its steps: replacements by redaction rule.
+    redactions: BTreeMap<String, u64>,
     /// The caller's own labels.
     #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
@@ -88,6 +91,7 @@ impl From<Run> for RunView {
             steps: facts.steps,
             turn: facts.turn,
             attempt: facts.attempt,
+            redactions: facts.redactions,
             metadata: run.metadata,
             created_at: run.created_at.into(),
             started_at: facts.started_at.map(Time::from),
@@ -213,12 +217,14 @@ event_views! {
 pub(crate) struct EventBook {
     run: Run,
     steps: BTreeMap<i64, Step>,
+    redactors: Redactors,
 }
 
 impl EventBook {
     /// A book of a run and some of its steps.
-    pub(crate) fn new(run: Run, steps: impl IntoIterator<Item = Step>) -> Self {
-        Self { run, steps: steps.into_iter().map(|step| (step.seq, step)).collect() }
+    pub(crate) fn new(run: Run, steps: Vec<Step>, redactors: Redactors) -> Self {
+        let steps = steps.into_iter().map(|step| (step.seq, redactors.step(step))).collect();
+        Self { run, steps, redactors }
     }
 
     /// An event as callers see it; `None` when the book lacks what it is about.
@@ -227,7 +233,7 @@ impl EventBook {
         match &event.data {
             EventData::Run(facts) => {
                 let run = Run { facts: facts.clone(), ..self.run.clone() };
-                self.run_event(event.name, id, run.into())
+                self.run_event(event.name, id, self.redactors.run(run).into())
             }
             EventData::Turn { turn, attempt } => {
                 let data = TurnView { turn: *turn, attempt: *attempt };

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 
+use super::shown_step;
 use super::view::StepView;
 use crate::domain::id::StepId;
 use crate::http::AppState;
@@ -21,5 +22,6 @@ pub(super) async fn get(
     PathId(id): PathId<StepId>,
 ) -> Result<Reply<StepView>, Problem> {
     let step = steps::get(&app.store, &caller.tenant, id).await?;
-    Ok(Reply::ok(step.ok_or_else(Problem::not_found)?.into()))
+    let step = step.ok_or_else(Problem::not_found)?;
+    Ok(Reply::ok(shown_step(&app, &caller.tenant, step).await?))
 }

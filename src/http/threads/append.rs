@@ -12,6 +12,7 @@ use crate::http::auth::{MemorySystem, Scoped};
 use crate::http::extract::{Body, Checks, IfMatch, PathId};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
+use crate::http::steps::shown_step;
 use crate::http::steps::view::StepView;
 use crate::store::operator;
 
@@ -62,5 +63,6 @@ pub(super) async fn append(
     let appended = operator::append(&app.store, &caller.tenant, id, content, write).await;
     let step = appended.map_err(|error| if_match.explain(error))?;
     let step = step.ok_or_else(Problem::not_found)?;
-    Ok(Reply::created(format!("/v1/steps/{}", step.id), step.into()))
+    let location = format!("/v1/steps/{}", step.id);
+    Ok(Reply::created(location, shown_step(&app, &caller.tenant, step).await?))
 }

@@ -10,6 +10,7 @@ use crate::http::cursor::CursorScope;
 use crate::http::extract::{PageParams, PathId, Query};
 use crate::http::problem::Problem;
 use crate::http::reply::{PageView, Reply};
+use crate::http::steps::shown;
 use crate::http::steps::view::StepView;
 use crate::store::steps;
 
@@ -31,5 +32,6 @@ pub(super) async fn steps(
     let request = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
     find(&app, &caller, id).await?;
     let page = steps::list(&app.store, &caller.tenant, (id, None), &request).await?;
-    Ok(Reply::ok(PageView::of(page.map(StepView::from), |key| app.cursors.seal(&scope, key))))
+    let shown = shown(&app, &caller.tenant, page).await?;
+    Ok(Reply::ok(PageView::of(shown, |key| app.cursors.seal(&scope, key))))
 }

@@ -16,6 +16,7 @@ use super::notes::{Author, note};
 use super::observation::OutputLimits;
 use super::profile::{OwnThinking, Profile};
 use super::prompt::{Block, PromptTurn, Role};
+use super::redact::Redactor;
 use super::{FramingRules, RenderInput, render};
 use crate::domain::file::{FilePart, FileSource, FileText};
 use crate::domain::limits::STEP_LIMIT;
@@ -351,6 +352,7 @@ fn system_blocks_are_explained_where_that_is_wanted_and_needed() {
             closing: false,
             framing: &framing,
             limits: &limits,
+            redactor: &Redactor::none(),
         };
         render(&input, &Profile::resolve(model)).system.is_some()
     };

@@ -18,6 +18,7 @@ use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolDefinition, ToolOutcome
 use crate::render::framing::{FramingTag, close_tag, open_tag};
 use crate::render::profile::Profile;
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
+use crate::render::redact::Redactor;
 
 /// Generated histories of each property. Raise it with `PROPTEST_CASES` for a long run.
 const CASES: u32 = 1_000;
@@ -190,6 +191,7 @@ fn prompts(steps: &[StepContent]) -> Vec<Prompt> {
             first_seq: 1,
             framing: &framing,
             limits: &limits,
+            redactor: &Redactor::none(),
         };
         render(&input, &Profile::resolve(model))
     };

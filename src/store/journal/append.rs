@@ -137,6 +137,7 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         batch.hearing.is_boundary,
         &taken,
         &taken_by,
+        to_json(&facts.redactions)?,
     )
     .fetch_one(store.worker())
     .await

@@ -20,6 +20,7 @@ WITH guard AS (
            finished_at = $23,
            closing = $24,
            n_messages_taken = $50,
+           redactions = ($54::text)::json,
            claims_since_progress = CASE WHEN $25 THEN 0 ELSE claims_since_progress END,
            lease_token = CASE WHEN $10 = 'running' THEN lease_token END,
            resumed = false,

@@ -304,8 +304,9 @@ async fn a_redacted_failure_goes_to_the_log_once_and_nowhere_else() {
     let toolbox = toolbox(std::slice::from_ref(&server.host));
     let declared = json!([tool(&server.url("/"), &json!({}), &json!({}))]);
     let tools = toolbox.toolset(&agent(&declared, &json!({"redact_errors": true})));
+    let tools = tools.logging(|text| text.replace("secret", "[gone]"));
     let call = request("probe", &json!({}));
-    let bytes = answer("500 Oops", "", b"canary-4711\nforged line");
+    let bytes = answer("500 Oops", "", b"canary-4711 secret\nforged line");
     let (outcome, _) = tokio::join!(toolbox.call(&tools, &call), server.answer(&bytes));
     drop(guard);
     let error = outcome.error.clone().unwrap();
@@ -316,6 +317,7 @@ async fn a_redacted_failure_goes_to_the_log_once_and_nowhere_else() {
     assert!(!serde_json::to_string(&outcome).unwrap().contains("canary"));
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert_eq!(logged.matches("canary-4711").count(), 1, "{logged}");
+    assert!(logged.contains("[gone]") && !logged.contains("secret"), "{logged}");
     assert!(logged.contains("call_1") && !logged.contains("\nforged"), "{logged}");
 }
 

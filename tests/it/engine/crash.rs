@@ -47,7 +47,8 @@ const SIGABRT: i32 = 6;
 /// Accepts a run without any worker at hand.
 pub(super) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run {
     let config = test_config(db, tools, &[]);
-    let engine = agentling::app::engine(&config, &db.store(), &Surroundings::default()).unwrap();
+    let engine = agentling::app::engine(&config, &db.store(), &Surroundings::default()).await;
+    let engine = engine.unwrap();
     engine.start(&TenantId::default(), request(agent)).await.unwrap().run
 }
 
@@ -119,7 +120,8 @@ async fn go_on(db: &TestDb, tools: &FakeTools, run: RunId, told: Told) {
 
 async fn say(db: &TestDb, tools: &FakeTools, run: RunId) {
     let config = test_config(db, tools, &[]);
-    let engine = agentling::app::engine(&config, &db.store(), &Surroundings::default()).unwrap();
+    let engine =
+        agentling::app::engine(&config, &db.store(), &Surroundings::default()).await.unwrap();
     let said = engine.say(&TenantId::default(), run, Voice::User, "And hurry.".to_owned()).await;
     assert_eq!(said.unwrap().number, 1);
 }

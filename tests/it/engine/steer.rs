@@ -13,9 +13,9 @@ use crate::support::{
 };
 
 /// An engine that accepts and steers but does not work.
-fn idle(db: &TestDb, tools: &FakeTools) -> Engine {
+async fn idle(db: &TestDb, tools: &FakeTools) -> Engine {
     let config = test_config(db, tools, &[]);
-    agentling::app::engine(&config, &db.store(), &Surroundings::default()).unwrap()
+    agentling::app::engine(&config, &db.store(), &Surroundings::default()).await.unwrap()
 }
 
 fn agent(tools: &FakeTools, effect: &str) -> Value {
@@ -37,7 +37,7 @@ async fn given_back(effect: &str) -> (TestDb, FakeTools, RunId) {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     tools.hold("a");
     let tenant = TenantId::default();
-    let started = idle(&db, &tools).start(&tenant, request(&agent(&tools, effect))).await;
+    let started = idle(&db, &tools).await.start(&tenant, request(&agent(&tools, effect))).await;
     let settings = [("AGENTLING_DRAIN_SECS", "0")];
     let app = TestApp::on(db.clone(), tools.clone(), &settings, Surroundings::default()).await;
     tools.wait_for(2).await;
@@ -51,7 +51,7 @@ async fn given_back(effect: &str) -> (TestDb, FakeTools, RunId) {
 #[tokio::test]
 async fn a_run_that_is_interrupted_before_it_starts_starts_when_it_is_resumed() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
-    let (engine, tenant) = (idle(&db, &tools), TenantId::default());
+    let (engine, tenant) = (idle(&db, &tools).await, TenantId::default());
     let run = engine.start(&tenant, request(&agent(&tools, "pure"))).await.unwrap().run;
     let stopped = engine.interrupt(&tenant, run.id).await.unwrap();
     assert_eq!(stopped.facts.status, RunStatus::Interrupted);
@@ -70,7 +70,7 @@ async fn a_run_that_is_cancelled_after_it_was_given_back_leaves_no_call_open() {
     for (effect, kind) in [("pure", "cancelled"), ("at_most_once", "in_doubt")] {
         let (db, tools, run) = given_back(effect).await;
         let tenant = TenantId::default();
-        idle(&db, &tools).cancel(&tenant, run).await.unwrap();
+        idle(&db, &tools).await.cancel(&tenant, run).await.unwrap();
         let app = healthy(&db, &tools).await;
         let run = ended(&app, run).await;
         assert_eq!(run.facts.status, RunStatus::Cancelled);
@@ -91,7 +91,7 @@ async fn a_run_that_is_interrupted_after_it_was_given_back_goes_on_when_it_is_re
     let (db, tools, run) = given_back("pure").await;
     tools.hold("a");
     let tenant = TenantId::default();
-    idle(&db, &tools).interrupt(&tenant, run).await.unwrap();
+    idle(&db, &tools).await.interrupt(&tenant, run).await.unwrap();
     let app = healthy(&db, &tools).await;
     let stopped = ended(&app, run).await;
     assert_eq!(stopped.facts.status, RunStatus::Interrupted);
@@ -106,7 +106,7 @@ async fn a_run_that_is_interrupted_after_it_was_given_back_goes_on_when_it_is_re
 async fn a_cancel_that_was_asked_for_outlives_the_worker_that_should_have_heard_it() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     tools.hold("a");
-    let (engine, tenant) = (idle(&db, &tools), TenantId::default());
+    let (engine, tenant) = (idle(&db, &tools).await, TenantId::default());
     let run = engine.start(&tenant, request(&agent(&tools, "at_most_once"))).await.unwrap().run;
     let child = crate::support::Child::start(&db.url, &tools.host, None);
     tools.wait_for(2).await;

@@ -11,6 +11,7 @@ mod layers;
 mod lists;
 mod memory;
 mod memory_lists;
+mod redaction;
 mod runs;
 mod steps;
 mod threads;

@@ -7,6 +7,7 @@ use super::document::{ExportQuery, Version};
 use crate::domain::caller::Caller;
 use crate::domain::id::ThreadId;
 use crate::domain::memory::Memory;
+use crate::domain::redaction::RedactionChannel;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{MemoryRead, Scoped};
@@ -55,6 +56,9 @@ async fn snapshot(
     steps.truncate(usize::try_from(thread.head_seq - before).unwrap_or(0));
     thread.head_seq = i64::try_from(steps.len()).map_or(thread.head_seq, |n| before + n);
     let tag = view::etag(&thread);
+    let places = steps.iter().map(|step| (step.thread_id, step.run_id)).collect();
+    let redactors = app.engine.redactors(&caller.tenant, RedactionChannel::Export, places).await?;
+    let steps: Vec<_> = steps.into_iter().map(|step| redactors.step(step).content).collect();
     let memory = Memory {
         metadata: Some(thread.metadata),
         framing_policy: Some(thread.framing.policy),

@@ -1,0 +1,123 @@
+//! Which rules redact what: those of the server and of the operator everywhere, those of an agent for
+//! what its runs append and for what its model is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Context;
+use crate::domain::id::{RunId, TenantId, ThreadId};
+use crate::domain::redaction::{RedactionChannel, RedactionRule};
+use crate::domain::run::Run;
+use crate::domain::step::{InputPart, Step, StepContent, TaskStep};
+use crate::error::AgentlingError;
+use crate::render::redact::{PlaceholderKey, RuleSet};
+use crate::store::redaction;
+
+pub use crate::render::redact::Redactor;
+
+/// The rules that hold for everyone, and what numbers the placeholders.
+#[derive(Clone)]
+pub struct Redaction {
+    secret: [u8; 32],
+    operator: RuleSet,
+    secrets: RuleSet,
+}
+
+impl std::fmt::Debug for Redaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redaction").field("operator", &self.operator).finish_non_exhaustive()
+    }
+}
+
+impl Redaction {
+    /// The operator's rules and the secrets of the server, under a secret that all replicas share.
+    pub fn new<'s>(
+        secret: [u8; 32],
+        rules: &[RedactionRule],
+        secrets: impl IntoIterator<Item = &'s str>,
+    ) -> Self {
+        Self { secret, operator: RuleSet::of(rules), secrets: RuleSet::secrets(secrets) }
+    }
+
+    /// A redactor of a thread's texts, by the rules of an agent too.
+    pub fn of_thread(&self, thread: ThreadId, agent: &[RedactionRule]) -> Redactor {
+        self.redactor(&thread.to_string(), agent)
+    }
+
+    /// A redactor of texts that belong to no thread: problems, and the log.
+    pub fn of_server(&self) -> Redactor {
+        self.redactor("", &[])
+    }
+
+    fn redactor(&self, scope: &str, agent: &[RedactionRule]) -> Redactor {
+        // A rule that someone wrote has a name that says more than that of the server.
+        let sets = [&RuleSet::of(agent), &self.operator, &self.secrets];
+        Redactor::new(sets, PlaceholderKey::of(&self.secret, scope))
+    }
+}
+
+/// What the log is told of a text.
+pub(super) fn logged(redactor: &Arc<Redactor>) -> impl Fn(&str) -> String + Send + Sync + 'static {
+    let redactor = Arc::clone(redactor);
+    move |text| redactor.text(RedactionChannel::Log, text).into_owned()
+}
+
+/// Where a text stands: its thread, and the run that appended it; `None` for loaded memory and for what
+/// an operator wrote.
+pub type Place = (ThreadId, Option<RunId>);
+
+/// Redacts what some runs appended, each by its own rules.
+#[derive(Debug)]
+pub struct Redactors {
+    channel: RedactionChannel,
+    by_place: BTreeMap<Place, Redactor>,
+}
+
+impl Redactors {
+    fn of(&self, place: Place) -> &Redactor {
+        static NONE: std::sync::LazyLock<Redactor> = std::sync::LazyLock::new(Redactor::none);
+        self.by_place.get(&place).unwrap_or(&NONE)
+    }
+
+    /// A step.
+    #[must_use]
+    pub fn step(&self, mut step: Step) -> Step {
+        step.content =
+            self.of((step.thread_id, step.run_id)).step(self.channel, &step.content).into_owned();
+        step
+    }
+
+    /// A run: its answer, and why it failed.
+    #[must_use]
+    pub fn run(&self, mut run: Run) -> Run {
+        self.of((run.thread_id, Some(run.id))).facts(self.channel, &mut run.facts);
+        run
+    }
+
+    /// What a run was asked.
+    #[must_use]
+    pub fn input(&self, run: &Run, parts: Vec<InputPart>) -> Vec<InputPart> {
+        let task = StepContent::Task(TaskStep { parts });
+        match self.of((run.thread_id, Some(run.id))).step(self.channel, &task).into_owned() {
+            StepContent::Task(task) => task.parts,
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Redactors for a channel of what stands in some places. The rules are read at once, however many
+/// places there are.
+pub(super) async fn redactors(
+    context: &Context,
+    tenant: &TenantId,
+    channel: RedactionChannel,
+    places: BTreeSet<Place>,
+) -> Result<Redactors, AgentlingError> {
+    let runs: Vec<RunId> = places.iter().filter_map(|(_, run)| *run).collect();
+    let rules = redaction::rules(context.store(), tenant, &runs).await?;
+    let redactor = |(thread, run): Place| {
+        let rules = run.and_then(|run| rules.get(&run)).map_or(&[][..], Vec::as_slice);
+        ((thread, run), context.parts.redaction.of_thread(thread, rules))
+    };
+    Ok(Redactors { channel, by_place: places.into_iter().map(redactor).collect() })
+}
