@@ -116,7 +116,12 @@ pub fn redacted<'s>(steps: &'s [StepContent], redactor: &Redactor) -> Cow<'s, [S
     if redactor.is_empty() {
         return Cow::Borrowed(steps);
     }
-    steps.iter().map(|step| redactor.step(Model, step).into_owned()).collect()
+    let redacted: Vec<Cow<'_, StepContent>> =
+        steps.iter().map(|step| redactor.step(Model, step)).collect();
+    if redacted.iter().all(|step| matches!(step, Cow::Borrowed(_))) {
+        return Cow::Borrowed(steps);
+    }
+    redacted.into_iter().map(Cow::into_owned).collect()
 }
 
 /// A tool as the model is told about it. Its name is that of its calls, and stays.

@@ -73,6 +73,11 @@ impl Recogniser {
         self.begun
     }
 
+    /// Whether a placeholder begins with a byte.
+    pub(super) fn is_opening(byte: u8) -> bool {
+        PLACEHOLDER_START.as_bytes().first() == Some(&byte)
+    }
+
     /// Takes the byte at an offset; answers where the placeholder began that it ends.
     pub(super) fn take(&mut self, byte: u8, at: usize) -> Option<usize> {
         let start = PLACEHOLDER_START.as_bytes();
@@ -95,7 +100,7 @@ impl Recogniser {
                 return self.begun.take();
             }
             Expects::Opening | Expects::Start(_) | Expects::Name(_) | Expects::Number(_) => {
-                let opens = start.first() == Some(&byte);
+                let opens = Self::is_opening(byte);
                 self.begun = opens.then_some(at);
                 if opens { Expects::Start(1) } else { Expects::Opening }
             }

@@ -79,6 +79,12 @@ impl Words {
         known
     }
 
+    /// Whether neither a word nor a placeholder begins with a byte.
+    fn is_quiet(&self, byte: u8) -> bool {
+        let begins_none = self.starts.get(usize::from(byte)).is_none_or(Vec::is_empty);
+        begins_none && !Recogniser::is_opening(byte)
+    }
+
     fn forms(&self, place: Place) -> &[Form] {
         let symbol = self.rows.get(place.word).and_then(|word| word.symbols.get(place.symbol));
         symbol.and_then(|symbol| self.forms.get(*symbol)).map_or(&[], Vec::as_slice)
@@ -133,7 +139,16 @@ impl Scan {
 
     /// Reads on.
     pub(super) fn read(&mut self, words: &Words, text: &str) {
-        for byte in text.bytes() {
+        let mut rest = text.as_bytes();
+        while let Some((&byte, after)) = rest.split_first() {
+            if self.is_idle() && words.is_quiet(byte) {
+                // Most of a text begins nothing, and is passed over at the speed of a table.
+                let quiet = rest.iter().take_while(|byte| words.is_quiet(**byte)).count();
+                self.at += quiet;
+                rest = rest.get(quiet..).unwrap_or_default();
+                continue;
+            }
+            rest = after;
             self.step(words, byte);
             let ended = self.placeholder.take(byte, self.at);
             self.at += 1;
@@ -152,6 +167,11 @@ impl Scan {
         // A place that a placeholder begins in does not count if the placeholder comes to its end.
         let open = self.hits.iter().filter(|hit| hit.start < begun && begun < hit.end);
         open.map(|hit| hit.start).fold(begun.min(oldest), usize::min)
+    }
+
+    /// Whether nothing that was read so far has a bearing on what comes.
+    const fn is_idle(&self) -> bool {
+        self.threads.is_empty() && self.placeholder.begun().is_none()
     }
 
     fn step(&mut self, words: &Words, byte: u8) {
