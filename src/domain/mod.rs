@@ -42,6 +42,7 @@ pub mod message;
 pub mod model;
 pub mod page;
 pub mod redaction;
+pub mod request;
 pub mod run;
 pub mod run_message;
 pub mod script;

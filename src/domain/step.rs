@@ -11,6 +11,7 @@ use super::file::FilePart;
 use super::id::{BlockId, CallId, RunId, StepId, ThreadId};
 use super::message::Reply;
 use super::model::Usage;
+use super::request::RequestFigures;
 use super::run::StopReason;
 use super::tool::ToolOutcome;
 use crate::labels;
@@ -315,6 +316,8 @@ pub struct Step {
     pub attempt: u32,
     /// What it says.
     pub content: StepContent,
+    /// The request that it is the reply to; only of an action, and only where it was seen.
+    pub request: Option<RequestFigures>,
     /// When it was appended.
     pub created_at: DateTime<Utc>,
 }

@@ -158,13 +158,15 @@ fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Ut
     }
 }
 
-struct Chosen {
-    spec: AgentSpec,
+/// The agent of a run.
+pub(super) struct Chosen {
+    /// What it is.
+    pub(super) spec: AgentSpec,
     stored: Option<(Uuid, i32)>,
 }
 
-async fn choose_agent(
-    context: &Arc<Context>,
+pub(super) async fn choose_agent(
+    context: &Context,
     tenant: &TenantId,
     which: WhichAgent,
 ) -> Result<Chosen, AgentlingError> {

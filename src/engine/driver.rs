@@ -25,7 +25,7 @@ use crate::machine::state::State;
 use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
+use crate::store::journal::{self, Appended, Batch, Exchange, Guard, LoadedRun};
 use crate::store::lease::{self, Claim};
 use crate::store::messages;
 
@@ -94,7 +94,7 @@ impl Driver {
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
             waiting: loaded.waiting(),
-            performer: Performer::new(&context, &loaded, &redactor, claim.epoch),
+            performer: Performer::new(&context, &loaded, &redactor, &claim),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
             context,
@@ -193,7 +193,11 @@ impl Driver {
         }
         self.performer.pause(done.pause.unwrap_or_default());
         let error = done.operator_detail;
-        let hold = self.take(done.input, done.raw_reply).await?;
+        let (exchange, request) = done.heard.map(|it| (it.exchange, it.request)).unzip();
+        let hold = self.take(done.input, exchange).await?;
+        if let Some(request) = request {
+            self.performer.replied(request);
+        }
         if let (Some(detail), run) = (error, self.claim.run) {
             let error_id = self.journal.facts.failure.as_ref().map(|f| f.error_id.to_string());
             let detail = self.redactor.text(RedactionChannel::Log, &detail);
@@ -203,7 +207,7 @@ impl Driver {
     }
 
     /// Decides, commits and folds one input.
-    async fn take(&mut self, input: Input, raw_reply: Option<Vec<u8>>) -> Result<Hold, StoreError> {
+    async fn take(&mut self, input: Input, exchange: Option<Exchange>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
         let around = Surroundings { limits: &self.limits, messages: &self.waiting };
         let records = decide(&self.state, input.clone(), around);
@@ -212,7 +216,7 @@ impl Driver {
         }
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
-        let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), raw_reply };
+        let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), exchange };
         let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
         let tally = self.tally.behind(&mut batch, &mut journal);
         batch.despite_cancel = is_cancel;
@@ -228,9 +232,9 @@ impl Driver {
                 Ok(Hold::Kept)
             }
             Appended::MessagesWait => {
-                let raw_reply = stamp.raw_reply;
+                let exchange = stamp.exchange;
                 self.listen().await?;
-                Box::pin(self.take(input, raw_reply)).await
+                Box::pin(self.take(input, exchange)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {

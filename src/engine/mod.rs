@@ -9,10 +9,13 @@ mod accept;
 mod agents;
 mod diagnosis;
 mod driver;
+mod dry_run;
 pub mod feed;
 mod journal;
 mod leases;
 mod perform;
+mod predecessor;
+mod prompt;
 pub mod redaction;
 mod sanitise;
 mod tally;
@@ -28,7 +31,11 @@ use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use diagnosis::diagnose;
+pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use watch::{RunWatch, Seen};
+
+// What a model would be sent, under this layer's name.
+pub use crate::render::prompt::{Block, PromptTurn, Role};
 
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
@@ -214,6 +221,18 @@ impl Engine {
     /// When it cannot be: unknown agent or thread, busy thread, reused idempotency key, no database.
     pub async fn start(&self, tenant: &TenantId, run: StartRun) -> Result<Started, AgentlingError> {
         accept::start(&self.context, tenant, run).await
+    }
+
+    /// Renders what a model would be sent, and what it would be sent otherwise. Nothing is written.
+    ///
+    /// # Errors
+    /// When there is no such agent, thread or profile, or the database does not answer.
+    pub async fn render(
+        &self,
+        tenant: &TenantId,
+        dry_run: DryRun,
+    ) -> Result<(Rendered, Option<Comparison>), AgentlingError> {
+        dry_run::render(&self.context, tenant, dry_run).await
     }
 
     /// Watches a run from now on.

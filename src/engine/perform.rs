@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use super::feed::Publisher;
-use super::redaction::logged;
+use super::predecessor::Predecessor;
+use super::prompt::{Prompter, Told};
 use super::{Context, sanitise};
-use crate::domain::agent::{AgentSpec, ContextStrategy};
+use crate::domain::agent::ContextStrategy;
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
@@ -20,11 +22,10 @@ use crate::machine::input::Input;
 use crate::machine::state::State;
 use crate::provider::{ModelAnswer, ModelCall, SUMMARY_TURN, retry};
 use crate::render::compaction::{self, Cut};
-use crate::render::observation::OutputLimits;
-use crate::render::profile::Profile;
 use crate::render::redact::Redactor;
-use crate::render::{FramingRules, RenderInput, redacted, render};
-use crate::store::journal::LoadedRun;
+use crate::render::redacted;
+use crate::store::journal::{Exchange, LoadedRun};
+use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
 
@@ -34,12 +35,20 @@ pub(super) struct Done {
     pub(super) effect: Effect,
     /// What came of it.
     pub(super) input: Input,
-    /// What the provider answered, byte for byte.
-    pub(super) raw_reply: Option<Vec<u8>>,
+    /// What went over the wire, for a reply.
+    pub(super) heard: Option<Heard>,
     /// What the operator should know of a failure.
     pub(super) operator_detail: Option<String>,
     /// How long to wait before the model is asked again.
     pub(super) pause: Option<Duration>,
+}
+
+/// What went over the wire.
+pub(super) struct Heard {
+    /// What is kept of it.
+    pub(super) exchange: Exchange,
+    /// The request body.
+    pub(super) request: Bytes,
 }
 
 /// What can be done with a conversation that does not fit.
@@ -55,13 +64,9 @@ enum Shortening {
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
-    agent: Arc<AgentSpec>,
-    tools: Arc<ToolSet>,
-    profile: Profile,
-    framing: FramingRules,
+    prompter: Prompter,
+    predecessor: Predecessor,
     first_seq: i64,
-    limits: OutputLimits,
-    redactor: Arc<Redactor>,
     epoch: i64,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
@@ -76,19 +81,15 @@ impl Performer {
         context: &Arc<Context>,
         loaded: &LoadedRun,
         redactor: &Arc<Redactor>,
-        epoch: i64,
+        claim: &Claim,
     ) -> Self {
-        let agent = &loaded.agent;
+        let (agent, framing) = (&loaded.agent, &loaded.framing);
         Self {
             context: Arc::clone(context),
-            tools: Arc::new(context.parts.toolbox.toolset(agent).logging(logged(redactor))),
-            profile: Profile::resolve(&agent.model),
-            framing: FramingRules::from(&loaded.framing),
+            prompter: Prompter::new(&context.parts.toolbox, agent, framing, redactor),
+            predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
-            limits: OutputLimits::from(agent),
-            redactor: Arc::clone(redactor),
-            agent: Arc::new(agent.clone()),
-            epoch,
+            epoch: claim.epoch,
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             too_long: 0,
@@ -98,6 +99,11 @@ impl Performer {
     /// Waits this long before the next model call, and only before that one.
     pub(super) const fn pause(&mut self, pause: Duration) {
         self.pause = pause;
+    }
+
+    /// The next request is compared with this one, whose reply is on record.
+    pub(super) fn replied(&mut self, request: Bytes) {
+        self.predecessor.replace(request);
     }
 
     /// A future that performs an effect. Dropping it hangs up on the model or the tool.
@@ -114,20 +120,23 @@ impl Performer {
                 let shortening = self.shortening(&call, state, history);
                 let pause = std::mem::take(&mut self.pause);
                 let left = call.timeout;
-                let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
+                let (context, tools) =
+                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
                 let publisher = Arc::clone(publisher);
+                let before = (self.predecessor.clone(), self.first_seq);
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
                     let call = ModelCall { timeout: left.saturating_sub(pause), ..call };
                     match shortening {
-                        None => ask(&context, &tools, (effect, call), &publisher).await,
+                        None => ask(&context, &tools, (effect, call), &publisher, &before).await,
                         Some(shortening) => shorten(&context, effect, &call, shortening).await,
                     }
                 })
             }
             Effect::CallTool { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) = (Arc::clone(&self.context), Arc::clone(&self.tools));
+                let (context, tools) =
+                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
                 Box::pin(async move {
                     let attempt = request.attempt;
                     let outcome = context.parts.toolbox.call(&tools, &request).await;
@@ -154,15 +163,15 @@ impl Performer {
                 text: partial.thinking,
                 signature: None,
                 id: None,
-                issuer: Some(self.agent.model.provider),
+                issuer: Some(self.prompter.agent.model.provider),
             }));
         }
         if !partial.text.is_empty() {
             parts.push(ReplyPart::Text(TextPart { text: partial.text }));
         }
         let mut reply = Reply {
-            provider: Some(self.agent.model.provider),
-            model: Some(self.agent.model.name.clone()),
+            provider: Some(self.prompter.agent.model.provider),
+            model: Some(self.prompter.agent.model.name.clone()),
             response_id: None,
             finish_reason: None,
             usage: None,
@@ -179,7 +188,7 @@ impl Performer {
         if self.began.0 != turn {
             self.began = (turn, now);
         }
-        let bound = Duration::from_millis(self.agent.model_timeout_ms);
+        let bound = Duration::from_millis(self.prompter.agent.model_timeout_ms);
         bound.saturating_sub(now.saturating_sub(self.began.1))
     }
 
@@ -189,32 +198,16 @@ impl Performer {
         closing: bool,
         history: &[StepContent],
     ) -> ModelCall {
-        let input = RenderInput {
-            model: &self.agent.model,
-            instructions: self.agent.instructions.as_deref(),
-            steps: history,
-            first_seq: self.first_seq,
-            tools: self.tools.definitions(),
-            closing,
-            framing: &self.framing,
-            limits: &self.limits,
-            redactor: &self.redactor,
-        };
-        ModelCall {
-            spec: self.agent.model.clone(),
-            prompt: render(&input, &self.profile),
-            profile: self.profile,
-            turn,
-            attempt,
-            timeout: self.time_left(turn),
-        }
+        let told = Told { steps: history, first_seq: self.first_seq, closing };
+        let timeout = self.time_left(turn);
+        self.prompter.call(told, (turn, attempt), timeout)
     }
 
     /// Whether a failed call is a reason to make the conversation shorter and ask again. It is once a
     /// turn, for an agent that wants it.
     pub(super) fn shortens(&mut self, done: &Done, state: &State) -> bool {
         let Effect::CallModel { turn, .. } = done.effect else { return false };
-        let wants_it = self.agent.context_strategy != ContextStrategy::Error;
+        let wants_it = self.prompter.agent.context_strategy != ContextStrategy::Error;
         let is_new = !state.is_compacted() && self.too_long != turn;
         let shortens = wants_it && is_new && is_too_long(done);
         if shortens {
@@ -230,7 +223,7 @@ impl Performer {
         state: &State,
         history: &[StepContent],
     ) -> Option<Shortening> {
-        let window = self.profile.context_window;
+        let window = self.prompter.profile.context_window;
         if self.too_long != call.turn && compaction::fits(&call.prompt, window) {
             return None;
         }
@@ -238,7 +231,7 @@ impl Performer {
             // It was made shorter because the provider refused it; the provider judges again.
             return None;
         }
-        let strategy = Some(self.agent.context_strategy).filter(|_| !state.is_compacted());
+        let strategy = Some(self.prompter.agent.context_strategy).filter(|_| !state.is_compacted());
         let cut = strategy.and_then(|s| compaction::cut(history, self.first_seq, s, window));
         Some(match cut {
             None => Shortening::Impossible,
@@ -246,10 +239,10 @@ impl Performer {
                 Shortening::Drop(cut.without_text())
             }
             Some(cut) => {
-                let told = redacted(history, &self.redactor);
+                let told = redacted(history, &self.prompter.redactor);
                 let steps = (&*told, self.first_seq);
-                let reader = (&self.framing.tags, window);
-                let model = &self.agent.model;
+                let reader = (&self.prompter.framing.tags, window);
+                let model = &self.prompter.agent.model;
                 let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
                 let call = ModelCall { prompt, turn: SUMMARY_TURN, ..call.clone() };
                 Shortening::Summarise(cut, Box::new(call))
@@ -271,7 +264,7 @@ impl Performer {
 
 impl Done {
     fn of(effect: Effect, input: Input) -> Self {
-        Self { effect, input, raw_reply: None, operator_detail: None, pause: None }
+        Self { effect, input, heard: None, operator_detail: None, pause: None }
     }
 }
 
@@ -281,16 +274,23 @@ async fn ask(
     tools: &ToolSet,
     (effect, call): (Effect, ModelCall),
     publisher: &Publisher,
+    (predecessor, first_seq): &(Predecessor, i64),
 ) -> Done {
     let (turn, attempt) = (call.turn, call.attempt);
     let mut on_delta = |piece: DeltaPiece| {
         publisher.delta(&Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
     let deadline = context.parts.clock.monotonic() + call.timeout;
-    let answer = context.parts.models.call(&call, &mut on_delta).await;
+    let answer = context.parts.models.call(&call, &mut on_delta);
+    let (answer, before) = futures::join!(answer, predecessor.known(context));
     publisher.arrived();
     match answer {
-        Ok(answer) => heard(context, tools, effect, (turn, attempt), answer),
+        Ok(ModelAnswer { reply, request, response, .. }) => {
+            let (raw_reply, first_seq) = (response.to_vec(), *first_seq);
+            let exchange = Exchange { request: before.compare(&request), first_seq, raw_reply };
+            let heard = Some(Heard { exchange, request });
+            Done { heard, ..read(context, tools, effect, (turn, attempt), reply) }
+        }
         Err(error) => {
             let error = for_good(error);
             failed(context, (effect, (turn, attempt)), &error, deadline)
@@ -351,14 +351,13 @@ fn for_good(error: ModelError) -> ModelError {
     ModelError { retryable: error.retryable && !is_ours, ..error }
 }
 
-fn heard(
+fn read(
     context: &Context,
     tools: &ToolSet,
     effect: Effect,
     (turn, attempt): (u32, u32),
-    answer: ModelAnswer,
+    mut reply: Reply,
 ) -> Done {
-    let mut reply = answer.reply;
     sanitise::reply(&mut reply);
     for part in &mut reply.parts {
         if let ReplyPart::ToolCall(call) = part {
@@ -370,7 +369,7 @@ fn heard(
     let calls = tools.plan(&reply);
     let verdict = reply.text().and_then(|text| tools.verdict(&text));
     let input = Input::Replied { turn, attempt, reply, calls, verdict };
-    Done { raw_reply: Some(answer.response.to_vec()), ..Done::of(effect, input) }
+    Done::of(effect, input)
 }
 
 fn failed(

@@ -44,9 +44,14 @@ impl Redaction {
         self.redactor(&thread.to_string(), agent)
     }
 
+    /// A redactor of texts that belong to no thread yet, by the rules of an agent too.
+    pub fn of_no_thread(&self, agent: &[RedactionRule]) -> Redactor {
+        self.redactor("", agent)
+    }
+
     /// A redactor of texts that belong to no thread: problems, and the log.
     pub fn of_server(&self) -> Redactor {
-        self.redactor("", &[])
+        self.of_no_thread(&[])
     }
 
     fn redactor(&self, scope: &str, agent: &[RedactionRule]) -> Redactor {

@@ -16,6 +16,7 @@ mod mac;
 pub mod openapi;
 mod probe;
 pub mod problem;
+mod render;
 pub mod reply;
 mod runs;
 pub mod serve;
@@ -49,6 +50,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(threads::routes())
         .merge(runs::routes())
         .merge(steps::routes())
+        .merge(render::routes())
 }
 
 /// Endpoints that need no key.

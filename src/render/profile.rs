@@ -177,6 +177,11 @@ impl Profile {
         Self::row(model).overridden(model.profile)
     }
 
+    /// The row with this name, as it stands.
+    pub fn named(family: &str) -> Option<Self> {
+        ROWS.iter().find(|row| row.family == family).copied()
+    }
+
     fn row(model: &ModelSpec) -> Self {
         match (model.provider, model.base_url.as_deref()) {
             (Provider::Scripted, _) => SCRIPTED,

@@ -16,6 +16,7 @@ pub mod lease;
 pub mod messages;
 pub mod operator;
 pub mod redaction;
+pub mod requests;
 pub mod runs;
 pub mod steer;
 pub mod steps;

@@ -48,6 +48,7 @@ pub async fn append(
         turn: 0,
         attempt: 0,
         content,
+        request: None,
         created_at: write.now,
     }))
 }

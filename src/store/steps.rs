@@ -1,6 +1,7 @@
 //! Steps as they are read: the appended rows together with the outcomes of their calls.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -10,6 +11,7 @@ use super::rows::At;
 use super::{Store, StoreError};
 use crate::domain::id::{CallId, RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{Page, PageRequest};
+use crate::domain::request::{BodyHash, RequestFigures};
 use crate::domain::step::{Step, StepContent};
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
 
@@ -21,7 +23,30 @@ struct StepRow {
     turn: i32,
     attempt: i32,
     content: String,
+    request_bytes: Option<i64>,
+    request_shared_bytes: Option<i64>,
+    request_sha256: Option<Vec<u8>>,
     created_at: DateTime<Utc>,
+}
+
+impl StepRow {
+    fn request(&self, at: &At<'_, StepId>) -> Result<Option<RequestFigures>, StoreError> {
+        let (Some(bytes), Some(sha256)) = (self.request_bytes, &self.request_sha256) else {
+            return Ok(None);
+        };
+        let shared = self.request_shared_bytes.map(|n| at.count("request_shared_bytes", n));
+        Ok(Some(RequestFigures {
+            bytes: at.count("request_bytes", bytes)?,
+            shared_bytes: shared.transpose()?,
+            sha256: body_hash(at, sha256)?,
+        }))
+    }
+}
+
+/// The hash of a request, from its column.
+pub(super) fn body_hash(at: &At<'_, impl Display>, sha256: &[u8]) -> Result<BodyHash, StoreError> {
+    let bytes = sha256.try_into().map_err(|_| at.wrong("request_sha256"))?;
+    Ok(BodyHash(bytes))
 }
 
 impl TryFrom<StepRow> for Step {
@@ -38,6 +63,7 @@ impl TryFrom<StepRow> for Step {
             turn: at.count("turn", row.turn)?,
             attempt: at.count("attempt", row.attempt)?,
             content: at.json("content", &row.content)?,
+            request: row.request(&at)?,
             created_at: row.created_at,
         })
     }
@@ -121,7 +147,7 @@ pub(super) async fn read(
     let rows = sqlx::query_as!(
         StepRow,
         r#"SELECT step_id, thread_id, run_id, seq, turn, attempt, content::text AS "content!",
-                  created_at
+                  request_bytes, request_shared_bytes, request_sha256, created_at
              FROM step
             WHERE tenant_id = $1
               AND thread_id = $2

@@ -11,7 +11,9 @@ use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent};
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
 use crate::machine::record::{Ending, Record};
-use crate::store::journal::{Batch, CallMove, Head, Hearing, LoadedRun, NewCall, NewStep};
+use crate::store::journal::{
+    Batch, CallMove, Exchange, Head, Hearing, LoadedRun, NewCall, NewStep,
+};
 
 /// What comes from outside the records of a decision.
 #[derive(Debug)]
@@ -20,8 +22,8 @@ pub(crate) struct Stamp<'a> {
     pub(crate) now: DateTime<Utc>,
     /// Where ids come from.
     pub(crate) ids: &'a dyn Ids,
-    /// What the provider answered, byte for byte, when the decision is about a reply.
-    pub(crate) raw_reply: Option<Vec<u8>>,
+    /// What went over the wire, when the decision is about a reply that was heard to its end.
+    pub(crate) exchange: Option<Exchange>,
 }
 
 /// A call of the current action, as far as the journal has to know it.
@@ -186,7 +188,7 @@ impl Draft<'_> {
     }
 
     /// Appends a step and answers its `seq`.
-    fn step(&mut self, content: StepContent, attempt: u32, raw_reply: Option<Vec<u8>>) -> i64 {
+    fn step(&mut self, content: StepContent, attempt: u32, exchange: Option<Exchange>) -> i64 {
         let seq = self.journal.head.next_seq + count(self.batch.steps.len());
         self.journal.history.push(content.clone());
         self.journal.facts.steps = self.journal.facts.steps.saturating_add(1);
@@ -196,7 +198,7 @@ impl Draft<'_> {
             turn: self.journal.facts.turn,
             attempt,
             content,
-            raw_reply,
+            exchange,
         });
         seq
     }
@@ -223,8 +225,8 @@ impl Draft<'_> {
         let action = ActionStep { reply: reply.clone(), outcomes: Vec::new(), v1: None };
         let usage = self.journal.facts.usage.plus(reply.usage.unwrap_or_default());
         self.journal.facts.usage = usage;
-        let raw = self.stamp.raw_reply.clone();
-        let step_seq = self.step(StepContent::Action(action), attempt, raw);
+        let exchange = self.stamp.exchange.clone();
+        let step_seq = self.step(StepContent::Action(action), attempt, exchange);
         self.journal.action_seq = step_seq;
         self.journal.slots.clear();
         for (call_idx, planned) in (0_u32..).zip(calls) {

@@ -8,7 +8,7 @@ mod get;
 mod interrupt;
 mod list;
 mod messages;
-mod new_run;
+pub(super) mod new_run;
 mod resume;
 mod slots;
 mod steps;

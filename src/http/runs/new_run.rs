@@ -58,7 +58,7 @@ pub(super) struct NewRun {
 /// A text, or typed parts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
-pub(super) enum RunInput {
+pub(in crate::http) enum RunInput {
     /// A text.
     Text(String),
     /// Typed parts, at least one.
@@ -66,7 +66,8 @@ pub(super) enum RunInput {
 }
 
 impl RunInput {
-    fn parts(self) -> Vec<InputPart> {
+    /// The parts.
+    pub(in crate::http) fn parts(self) -> Vec<InputPart> {
         match self {
             Self::Text(text) => vec![InputPart::Text(InputText { text })],
             Self::Parts(parts) => parts,
@@ -100,11 +101,7 @@ impl NewRun {
     }
 
     fn check(&self, checks: &mut Checks) {
-        let one = self.agent_id.is_some() != self.agent.is_some();
-        let message = "exactly one of `agent_id` and `agent` must be given";
-        checks.require(one, "/agent_id", "invalid_value", message);
-        let versioned = self.agent_version.is_none_or(|version| version >= 1);
-        checks.require(versioned, "/agent_version", "invalid_value", "must be at least 1");
+        check_agent(checks, self.agent_id.as_ref(), self.agent_version, self.agent.as_ref());
         if let Some(max_steps) = self.max_steps {
             checks.range("/max_steps", max_steps.into(), 1..=1000);
         }
@@ -112,13 +109,28 @@ impl NewRun {
             checks.range("/run_timeout_ms", timeout, 1..=86_400_000);
         }
         checks.metadata("/metadata", &self.metadata);
-        if let Some(agent) = &self.agent {
-            spec::check(agent, "/agent", checks);
-        }
     }
 }
 
-fn check_input(checks: &mut Checks, input: &[InputPart]) {
+/// Exactly one agent must be named, and one that is defined here must be sound.
+pub(in crate::http) fn check_agent(
+    checks: &mut Checks,
+    id: Option<&String>,
+    version: Option<i32>,
+    inline: Option<&AgentSpec>,
+) {
+    let one = id.is_some() != inline.is_some();
+    let message = "exactly one of `agent_id` and `agent` must be given";
+    checks.require(one, "/agent_id", "invalid_value", message);
+    let versioned = version.is_none_or(|version| version >= 1);
+    checks.require(versioned, "/agent_version", "invalid_value", "must be at least 1");
+    if let Some(agent) = inline {
+        spec::check(agent, "/agent", checks);
+    }
+}
+
+/// Input must say something.
+pub(in crate::http) fn check_input(checks: &mut Checks, input: &[InputPart]) {
     let mut says_something = false;
     for (place, part) in input.iter().enumerate() {
         match part {
@@ -136,7 +148,12 @@ fn check_input(checks: &mut Checks, input: &[InputPart]) {
     checks.require(says_something, "/input", "invalid_value", message);
 }
 
-fn which_agent(id: Option<String>, version: Option<i32>, inline: Option<AgentSpec>) -> WhichAgent {
+/// The agent that is named.
+pub(in crate::http) fn which_agent(
+    id: Option<String>,
+    version: Option<i32>,
+    inline: Option<AgentSpec>,
+) -> WhichAgent {
     match (inline, id) {
         (Some(agent), _) => WhichAgent::Inline(Box::new(agent)),
         (None, id) => {

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use crate::domain::id::{BlockId, RunId, StepId, ThreadId};
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
+use crate::domain::request::RequestFigures;
 use crate::domain::run::StopReason;
 use crate::domain::step::{InputPart, Replaces, RetryCause, RetryContent, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
@@ -85,6 +86,9 @@ views! {
         /// The tokens of the reply, where they are known.
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
+        /// The request that the model answered; null for loaded memory, and for a reply that was cut
+        /// off.
+        request: Option<RequestView>,
     }
     /// A request to answer again.
     RetryStepView {
@@ -139,6 +143,32 @@ views! {
     }
 }
 
+/// A request to a model in figures. A provider's cache of prompts can serve what two requests begin
+/// with. That is little where the conversation was made shorter, where the memory was loaded or reset,
+/// where another agent or another version of it goes on with the thread, and, under `frames_and_notes`
+/// with `announce: when_needed`, once: when there is something to explain in the standing
+/// instructions. What follows the messages in a body, such as the tools, is never part of it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = StepRequest)]
+pub(crate) struct RequestView {
+    /// How long its body was.
+    #[schema(examples(2048))]
+    bytes: u64,
+    /// How many of its leading bytes were those of the thread's last request that got a reply: 0 for the
+    /// first of a thread, and null where the one before it is not known any more.
+    #[schema(examples(1980))]
+    shared_bytes: Option<u64>,
+    /// The SHA-256 of its body.
+    sha256: String,
+}
+
+impl From<RequestFigures> for RequestView {
+    fn from(figures: RequestFigures) -> Self {
+        let RequestFigures { bytes, shared_bytes, sha256 } = figures;
+        Self { bytes, shared_bytes, sha256: sha256.to_string() }
+    }
+}
+
 /// What all steps have.
 #[derive(Debug, Clone, Copy)]
 struct Placed {
@@ -152,13 +182,15 @@ struct Placed {
 
 impl From<Step> for StepView {
     fn from(step: Step) -> Self {
-        let Step { id, seq, thread_id, run_id, turn, attempt, content, created_at } = step;
+        let Step { id, seq, thread_id, run_id, turn, attempt, content, request, created_at } = step;
         let at = &Placed { id, seq, thread_id, run_id, turn, created_at: created_at.into() };
         match content {
             StepContent::Task(own) => Self::Task(TaskStepView::of(at, (own.parts,))),
             StepContent::Action(own) => {
                 let usage = own.reply.usage;
-                Self::Action(ActionStepView::of(at, (attempt, own.reply, own.outcomes, usage)))
+                let request = request.map(RequestView::from);
+                let own = (attempt, own.reply, own.outcomes, usage, request);
+                Self::Action(ActionStepView::of(at, own))
             }
             StepContent::Retry(own) => Self::Retry(RetryStepView::of(at, (own.cause, own.content))),
             StepContent::System(own) => Self::System(SystemStepView::of(at, (own.text,))),
@@ -193,6 +225,7 @@ mod tests {
             turn: 0,
             attempt: 0,
             content,
+            request: None,
             created_at: DateTime::from_timestamp_micros(1_700_000_000_123_456).unwrap(),
         }
     }

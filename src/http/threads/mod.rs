@@ -7,7 +7,7 @@ mod delete;
 mod diagnosis;
 mod get;
 mod list;
-mod memory;
+pub(super) mod memory;
 mod steps;
 mod view;
 

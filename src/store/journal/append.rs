@@ -1,6 +1,8 @@
 //! The guarded append.
 
-use super::{Appended, Batch, CallMove, Guard, NewCall, NewStep};
+use std::fmt::Display;
+
+use super::{Appended, Batch, CallMove, Exchange, Guard, NewCall, NewStep};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::model::Usage;
 use crate::domain::run::StopReason;
@@ -138,6 +140,10 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &taken,
         &taken_by,
         to_json(&facts.redactions)?,
+        &steps.request_bytes as &[Option<i64>],
+        &steps.shared_bytes as &[Option<i64>],
+        &steps.sha256 as &[Option<Vec<u8>>],
+        &steps.first_seqs as &[Option<i64>],
     )
     .fetch_one(store.worker())
     .await
@@ -172,6 +178,10 @@ struct StepColumns {
     kinds: Vec<String>,
     contents: Vec<String>,
     raw_replies: Vec<Option<Vec<u8>>>,
+    request_bytes: Vec<Option<i64>>,
+    shared_bytes: Vec<Option<i64>>,
+    sha256: Vec<Option<Vec<u8>>>,
+    first_seqs: Vec<Option<i64>>,
 }
 
 impl StepColumns {
@@ -184,9 +194,26 @@ impl StepColumns {
             columns.attempts.push(at.count("attempt", step.attempt)?);
             columns.kinds.push(step.content.kind().to_string());
             columns.contents.push(to_json(&step.content)?);
-            columns.raw_replies.push(step.raw_reply.clone());
+            columns.exchange(step.exchange.as_ref(), &at)?;
         }
         Ok(columns)
+    }
+
+    fn exchange<I: Display>(
+        &mut self,
+        exchange: Option<&Exchange>,
+        at: &At<'_, I>,
+    ) -> Result<(), StoreError> {
+        let request = exchange.map(|exchange| exchange.request);
+        let bytes = request.map(|request| at.count("request_bytes", request.bytes));
+        let shared = request.and_then(|request| request.shared_bytes);
+        let shared = shared.map(|shared| at.count("request_shared_bytes", shared));
+        self.request_bytes.push(bytes.transpose()?);
+        self.shared_bytes.push(shared.transpose()?);
+        self.sha256.push(request.map(|request| request.sha256.0.to_vec()));
+        self.first_seqs.push(exchange.map(|exchange| exchange.first_seq));
+        self.raw_replies.push(exchange.map(|exchange| exchange.raw_reply.clone()));
+        Ok(())
     }
 }
 

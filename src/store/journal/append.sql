@@ -53,12 +53,16 @@ WITH guard AS (
  RETURNING tenant_id, run_id, thread_id
 ), new_step AS (
     INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id, epoch,
-                      content, raw_reply, created_at)
+                      content, raw_reply, request_bytes, request_shared_bytes, request_sha256,
+                      request_from, created_at)
     SELECT g.tenant_id, g.thread_id, $4 + s.place - 1, s.step_id, g.run_id, s.turn, s.attempt, s.kind,
-           $6, $7, s.content::json, s.raw_reply, $8
+           $6, $7, s.content::json, s.raw_reply, s.request_bytes, s.shared_bytes, s.sha256, s.first_seq,
+           $8
       FROM guard g,
-           unnest($26::uuid[], $27::integer[], $28::integer[], $29::text[], $30::text[], $31::bytea[])
-               WITH ORDINALITY AS s(step_id, turn, attempt, kind, content, raw_reply, place)
+           unnest($26::uuid[], $27::integer[], $28::integer[], $29::text[], $30::text[], $31::bytea[],
+                  $55::bigint[], $56::bigint[], $57::bytea[], $58::bigint[])
+               WITH ORDINALITY AS s(step_id, turn, attempt, kind, content, raw_reply, request_bytes,
+                                    shared_bytes, sha256, first_seq, place)
 ), new_event AS (
     INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
     SELECT g.tenant_id, g.run_id, $5 + e.place - 1, e.name, e.data::json, $8

@@ -15,6 +15,7 @@ use super::{Store, StoreError, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
+use crate::domain::request::RequestFigures;
 use crate::domain::run::{Run, RunFacts};
 use crate::domain::run_message::RunMessage;
 use crate::domain::step::{Step, StepContent};
@@ -268,8 +269,19 @@ pub struct NewStep {
     pub attempt: u32,
     /// What it says.
     pub content: StepContent,
+    /// What went over the wire, for a reply that was heard to its end.
+    pub exchange: Option<Exchange>,
+}
+
+/// What is kept of a request and its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// The request in figures.
+    pub request: RequestFigures,
+    /// `seq` of the first step that the request told.
+    pub first_seq: i64,
     /// What the provider answered, byte for byte.
-    pub raw_reply: Option<Vec<u8>>,
+    pub raw_reply: Vec<u8>,
 }
 
 /// A call to append.

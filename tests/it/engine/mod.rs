@@ -10,5 +10,6 @@ mod model_keys;
 mod observations;
 mod requests;
 mod server;
+mod shared_bytes;
 mod steer;
 mod zombie;

@@ -12,6 +12,7 @@ mod lists;
 mod memory;
 mod memory_lists;
 mod redaction;
+mod render;
 mod runs;
 mod steps;
 mod threads;

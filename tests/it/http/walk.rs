@@ -40,6 +40,7 @@ const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const CONTEXT: &str = r#"{"text":"Ann"}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
+const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
 /// Every operation: its id, the scope it needs, and what it takes.
@@ -55,6 +56,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("memory_export", "memory:read", Takes::Nothing),
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
     ("memory_reset", "memory:write", Takes::Nothing),
+    ("prompts_render", "memory:read", Takes::Json(RENDER)),
     ("runs_cancel", "runs:write", Takes::Maybe("{}")),
     ("runs_create", "runs:write", Takes::Json(RUN)),
     ("runs_create_stream", "runs:write", Takes::Json(RUN)),

@@ -53,7 +53,7 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
             turn: 1,
             attempt: 1,
             content: StepContent::System(SystemStep { text: "hm".to_owned() }),
-            raw_reply: None,
+            exchange: None,
         }],
         calls: vec![NewCall { step_seq, call_idx: 0, planned, state, attempt, outcome }],
         moves: Vec::new(),

@@ -5,7 +5,7 @@ use super::TestDb;
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     (
         "the steps of a thread are numbered 1..n",
         "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
@@ -47,6 +47,11 @@ const RULES: [Rule; 17] = [
         "SELECT concat(c.call_id, ' ', c.state) FROM tool_call c
            JOIN run r ON (r.tenant_id, r.run_id) = (c.tenant_id, c.run_id)
           WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running')",
+    ),
+    (
+        "a reply that was heard to its end has its request in figures, and no other step has",
+        "SELECT concat(thread_id, ' ', seq) FROM step
+          WHERE (raw_reply IS NULL) <> (request_sha256 IS NULL)",
     ),
     (
         "an outcome answers its own call",

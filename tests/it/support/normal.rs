@@ -1,11 +1,11 @@
-//! What two runs of the same agent have in common: everything but ids and times.
+//! What two runs of the same agent have in common: everything but ids, times and hashes.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The same values with each id replaced by its place among those of its kind, and each time by a
-/// mark.
+/// The same values with each id replaced by its place among those of its kind, and each time and
+/// hash by a mark.
 pub(crate) fn normalised(values: &[Value]) -> Vec<Value> {
     let mut seen = BTreeMap::new();
     values.iter().cloned().map(|value| normal(value, &mut seen)).collect()
@@ -18,8 +18,10 @@ fn normal(value: Value, seen: &mut BTreeMap<String, String>) -> Value {
         Value::Object(members) => members
             .into_iter()
             .map(|(key, member)| {
-                let is_time = key.ends_with("_at") && member.is_string();
-                let member = if is_time { Value::from("time") } else { normal(member, seen) };
+                // A hash is of a request that holds ids.
+                let is_own = key.ends_with("_at") || key == "sha256";
+                let is_own = is_own && member.is_string();
+                let member = if is_own { Value::from("its own") } else { normal(member, seen) };
                 (key, member)
             })
             .collect(),

@@ -43,7 +43,7 @@ impl MemoryDocument {
 
 /// The schema of what can be loaded: a memory document, or a list of messages.
 #[derive(Debug)]
-pub(in crate::http::threads) struct LoadableMemory;
+pub(in crate::http) struct LoadableMemory;
 
 impl PartialSchema for LoadableMemory {
     fn schema() -> RefOr<Schema> {
@@ -96,11 +96,7 @@ impl<'de> Deserialize<'de> for Version {
 }
 
 /// Reads a document that a caller may load. `at` is the pointer to it in the body.
-pub(in crate::http::threads) fn load(
-    caller: &Caller,
-    text: &str,
-    at: &str,
-) -> Result<Memory, Problem> {
+pub(in crate::http) fn load(caller: &Caller, text: &str, at: &str) -> Result<Memory, Problem> {
     let memory = memory::load(text).map_err(|error| refusal(text, at, error))?;
     let is_of_the_operator = |step: &StepContent| {
         matches!(step, StepContent::System(_) | StepContent::Context(_) | StepContent::Tools(_))

@@ -16,7 +16,7 @@ use crate::http::extract::IfMatch;
 use crate::store::threads::LoadedSteps;
 
 use document::MemoryDocument;
-pub(super) use document::{LoadableMemory, load};
+pub(in crate::http) use document::{LoadableMemory, load};
 
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
