@@ -92,7 +92,36 @@ impl FilePart {
     }
 }
 
-fn is_media_type(text: &str) -> bool {
+/// Whether content of a media type is text: what is text by name, and what JSON, XML or a form is
+/// written in.
+pub fn is_textual(media_type: &str) -> bool {
+    const APPLICATIONS: &[&str] = &[
+        "json",
+        "xml",
+        "yaml",
+        "x-yaml",
+        "toml",
+        "javascript",
+        "sql",
+        "graphql",
+        "jsonl",
+        "x-ndjson",
+        "x-www-form-urlencoded",
+    ];
+    match media_type.split_once('/') {
+        Some(("text" | "multipart" | "message", _)) => true,
+        Some((kind, subtype)) => {
+            (kind == "application" && APPLICATIONS.contains(&subtype))
+                || subtype.ends_with("+json")
+                || subtype.ends_with("+xml")
+                || subtype.ends_with("+yaml")
+        }
+        None => false,
+    }
+}
+
+/// Whether a text is a media type as files have it: `type/subtype` in lower case, without parameters.
+pub fn is_media_type(text: &str) -> bool {
     let word = |word: &str| {
         let fits =
             |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"!#$&^_.+-".contains(&b);
@@ -143,6 +172,27 @@ mod tests {
     fn a_file_is_named_typed_and_readable() {
         for source in [base64("aGk="), base64("aGkh"), url("https://a.example/x?y#z")] {
             assert_eq!(pointer(&file("a b.png", "image/svg+xml", source)), None);
+        }
+    }
+
+    #[test]
+    fn text_is_told_from_what_only_a_program_reads() {
+        for media_type in [
+            "text/plain",
+            "text/csv",
+            "application/json",
+            "application/problem+json",
+            "application/xml",
+            "image/svg+xml",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+        ] {
+            assert!(is_textual(media_type), "{media_type}");
+        }
+        for media_type in
+            ["image/png", "audio/wav", "video/mp4", "application/pdf", "application/zip", "json"]
+        {
+            assert!(!is_textual(media_type), "{media_type}");
         }
     }
 

@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::profile::{CallIdRule, Profile};
 
+pub use crate::domain::line::single_line;
+
 /// Keeps the head and the tail of a text that is longer than `limit` characters, and says between
 /// them how many were left out.
 pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
@@ -26,25 +28,6 @@ pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
 /// Where the character with this index begins.
 fn byte_at(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
-}
-
-/// A text as one printable line of bounded length: a name or a type that someone else wrote.
-///
-/// Control, bidirectional and invisible characters become U+FFFD, so that the line reads as it is.
-pub fn single_line(text: &str) -> String {
-    const MAX_CHARS: usize = 128;
-    let mut line: String = text.chars().take(MAX_CHARS).map(printable).collect();
-    if text.chars().nth(MAX_CHARS).is_some() {
-        line.push('…');
-    }
-    line
-}
-
-fn printable(c: char) -> char {
-    let invisible = matches!(c,
-        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
-    if c.is_control() || invisible { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// A tool's name in the form that providers accept in a history: a model can invent any name, and one
@@ -123,13 +106,6 @@ mod tests {
         assert_eq!(truncated("äöüßé", 2), "ä\n... [3 characters omitted] ...\né");
         assert_eq!(truncated("abc", 1), "a\n... [2 characters omitted] ...\n");
         assert_eq!(truncated("abc", 0), "\n... [3 characters omitted] ...\n");
-    }
-
-    #[test]
-    fn a_single_line_has_no_break_and_no_hidden_character() {
-        assert_eq!(single_line("a\nb\u{202e}c\u{2028}d"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
-        assert_eq!(single_line(&"x".repeat(200)).chars().count(), 129);
-        assert_eq!(single_line("Ünï cödé"), "Ünï cödé");
     }
 
     #[test]

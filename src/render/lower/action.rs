@@ -137,8 +137,7 @@ impl Conversation<'_> {
         // Only a success gives something back that could be left out or be a file.
         let text = match (outcome.is_error, shown.is_dropped) {
             (false, true) => DROPPED.to_owned(),
-            (false, false) => file::mentioned(observation(outcome, context), &outcome.files),
-            (true, _) => observation(outcome, context),
+            (false, false) | (true, _) => observation(outcome, context),
         };
         Block::ToolResult {
             id: id.to_owned(),
