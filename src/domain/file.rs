@@ -60,6 +60,41 @@ pub const MAX_FILE_ID_CHARS: usize = 256;
 /// The most characters of a file's address.
 pub const MAX_FILE_URL_CHARS: usize = 2_048;
 
+/// Endings of names, and the media types that they stand for.
+const ENDINGS: &[(&str, &str)] = &[
+    ("csv", "text/csv"),
+    ("gif", "image/gif"),
+    ("gz", "application/gzip"),
+    ("html", "text/html"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("json", "application/json"),
+    ("md", "text/markdown"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("ogg", "audio/ogg"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("txt", "text/plain"),
+    ("wav", "audio/wav"),
+    ("webm", "video/webm"),
+    ("webp", "image/webp"),
+    ("zip", "application/zip"),
+];
+
+/// The usual ending of the name of a file of a media type.
+pub fn ending_of(media_type: &str) -> Option<&'static str> {
+    ENDINGS.iter().find(|(_, known)| *known == media_type).map(|(ending, _)| *ending)
+}
+
+/// The media type that the ending of an address's path stands for.
+pub fn media_type_at(url: &str) -> Option<&'static str> {
+    let path = url.split(['?', '#']).next()?;
+    let (_, ending) = path.rsplit('/').next()?.rsplit_once('.')?;
+    let found = ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+    found.map(|(_, media_type)| *media_type)
+}
+
 /// Something about a file that keeps it from being stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFlaw {
@@ -172,6 +207,20 @@ mod tests {
     fn a_file_is_named_typed_and_readable() {
         for source in [base64("aGk="), base64("aGkh"), url("https://a.example/x?y#z")] {
             assert_eq!(pointer(&file("a b.png", "image/svg+xml", source)), None);
+        }
+    }
+
+    #[test]
+    fn endings_stand_for_media_types_and_the_other_way_round() {
+        assert_eq!(ending_of("image/jpeg"), Some("jpg"));
+        assert_eq!(ending_of("image/x-odd"), None);
+        for (url, expected) in [
+            ("https://a.example/b/c.PNG?d=e.pdf#f.gif", Some("image/png")),
+            ("https://a.example/b.png/c", None),
+            ("https://a.example/c.odd", None),
+            ("https://a.example/", None),
+        ] {
+            assert_eq!(media_type_at(url), expected, "{url}");
         }
     }
 

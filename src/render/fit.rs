@@ -1,4 +1,4 @@
-//! Fitting texts, call ids, names and arguments into what a provider accepts.
+//! Fitting texts, call ids and arguments into what a provider accepts.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -28,16 +28,6 @@ pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
 /// Where the character with this index begins.
 fn byte_at(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
-}
-
-/// A tool's name in the form that providers accept in a history: a model can invent any name, and one
-/// that is refused would block the thread for ever.
-pub fn tool_name(name: &str, profile: &Profile) -> String {
-    if name.is_empty() {
-        return "unnamed".to_owned();
-    }
-    let accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().take(profile.max_tool_name).map(|c| if accepted(c) { c } else { '_' }).collect()
 }
 
 /// Arguments in the form that providers accept in a history: the exact text when it is a JSON object,
@@ -106,15 +96,6 @@ mod tests {
         assert_eq!(truncated("äöüßé", 2), "ä\n... [3 characters omitted] ...\né");
         assert_eq!(truncated("abc", 1), "a\n... [2 characters omitted] ...\n");
         assert_eq!(truncated("abc", 0), "\n... [3 characters omitted] ...\n");
-    }
-
-    #[test]
-    fn an_invented_tool_name_is_made_acceptable() {
-        let profile = &ROWS[0];
-        assert_eq!(tool_name("a.b$ c", profile), "a_b__c");
-        assert_eq!(tool_name("", profile), "unnamed");
-        assert_eq!(tool_name(&"é".repeat(100), profile), "_".repeat(64));
-        assert_eq!(tool_name("get_weather-2", profile), "get_weather-2");
     }
 
     #[test]

@@ -2,24 +2,8 @@
 
 use reqwest::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap};
 
-use crate::domain::file::{is_media_type, is_textual};
+use crate::domain::file::{ending_of, is_media_type, is_textual};
 use crate::domain::line::single_line;
-
-/// The name of a file that has none, by its media type.
-const EXTENSIONS: &[(&str, &str)] = &[
-    ("application/gzip", "gz"),
-    ("application/pdf", "pdf"),
-    ("application/zip", "zip"),
-    ("audio/mpeg", "mp3"),
-    ("audio/ogg", "ogg"),
-    ("audio/wav", "wav"),
-    ("image/gif", "gif"),
-    ("image/jpeg", "jpg"),
-    ("image/png", "png"),
-    ("image/webp", "webp"),
-    ("video/mp4", "mp4"),
-    ("video/webm", "webm"),
-];
 
 /// What an answer says of its body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,11 +37,8 @@ impl Declared {
 
     /// What the model is told to call the file: its own name, or that of the tool with an extension.
     pub(super) fn file_id(&self, tool: &str) -> String {
-        let by_tool = || {
-            let known =
-                EXTENSIONS.iter().find(|(known, _)| self.media_type.as_deref() == Some(known));
-            format!("{tool}.{}", known.map_or("bin", |(_, extension)| extension))
-        };
+        let ending = || self.media_type.as_deref().and_then(ending_of).unwrap_or("bin");
+        let by_tool = || format!("{tool}.{}", ending());
         self.file_name.clone().unwrap_or_else(by_tool)
     }
 }
