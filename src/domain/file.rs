@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A file, whole or as an address that the provider fetches.
+///
+/// Text is inlined for the model. What is no text goes to models that read such files; others are told
+/// that it was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilePart {
@@ -41,7 +44,10 @@ pub struct FileText {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileBytes {
-    /// The bytes in standard base64 with padding.
+    /// The bytes in standard base64 with padding. How many there may be is decided by the request that
+    /// brings them: a run's by `AGENTLING_BODY_LIMIT_BYTES`, a memory document's by
+    /// `AGENTLING_MEMORY_LIMIT_BYTES`. An answer of a tool has at most 4 MiB.
+    #[schema(examples("iVBORw0KGgo="))]
     pub base64: String,
 }
 
