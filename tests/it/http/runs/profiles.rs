@@ -51,7 +51,7 @@ async fn facts_that_no_model_can_have_are_refused_at_their_place() {
         "max_call_id": 8, "max_tool_name": 128, "context_window": 1024 });
     let model = json!({ "provider": "scripted", "name": "m", "profile": profile });
     let agent = app.create_agent(&json!({ "name": "a", "model": model })).await;
-    assert_eq!(agent["spec"]["model"]["profile"], profile, "{agent}");
+    assert_eq!(agent["model"]["profile"], profile, "{agent}");
 }
 
 #[tokio::test]
