@@ -148,6 +148,28 @@ fn the_allow_list_takes_names_and_addresses() {
 }
 
 #[test]
+fn registered_tags_are_sorted_and_each_mistaken_one_is_told() {
+    let tags = read(&[("AGENTLING_FRAMING_TAGS", "note, case_file,note")]);
+    assert_eq!(tags.unwrap().rendering.framing_tags, ["case_file", "note"]);
+    assert!(read(&[]).unwrap().rendering.framing_tags.is_empty());
+    for wrong in ["system", "context", "Note", "note_diff", "a b", "1a", "<note>"] {
+        let found = errors(&[
+            ("AGENTLING_FRAMING_TAGS", &format!("fine,{wrong}")),
+            ("AGENTLING_CONCURRENCY", "0"),
+        ]);
+        let [concurrency, tags] = found.as_slice() else { panic!("{found:?}") };
+        assert!(concurrency.starts_with("AGENTLING_CONCURRENCY "), "{concurrency}");
+        assert_eq!(
+            *tags,
+            format!(
+                "AGENTLING_FRAMING_TAGS must list names of data tags, and {wrong:?} is not a name that \
+                 a data tag can have"
+            )
+        );
+    }
+}
+
+#[test]
 fn a_key_goes_to_listed_origins_only() {
     let origins = "https://api.openai.com,http://127.0.0.1:9999/";
     let config = read(&[("AGENTLING_OPENAI_ORIGINS", origins)]).unwrap();

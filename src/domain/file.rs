@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A file, whole or as an address that the provider fetches.
+///
+/// Text is inlined for the model. What is no text goes to models that read such files; others are told
+/// that it was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilePart {
@@ -41,7 +44,10 @@ pub struct FileText {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileBytes {
-    /// The bytes in standard base64 with padding.
+    /// The bytes in standard base64 with padding. How many there may be is decided by the request that
+    /// brings them: a run's by `AGENTLING_BODY_LIMIT_BYTES`, a memory document's by
+    /// `AGENTLING_MEMORY_LIMIT_BYTES`. An answer of a tool has at most 4 MiB.
+    #[schema(examples("iVBORw0KGgo="))]
     pub base64: String,
 }
 
@@ -59,6 +65,41 @@ pub const MAX_FILE_ID_CHARS: usize = 256;
 
 /// The most characters of a file's address.
 pub const MAX_FILE_URL_CHARS: usize = 2_048;
+
+/// Endings of names, and the media types that they stand for.
+const ENDINGS: &[(&str, &str)] = &[
+    ("csv", "text/csv"),
+    ("gif", "image/gif"),
+    ("gz", "application/gzip"),
+    ("html", "text/html"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("json", "application/json"),
+    ("md", "text/markdown"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("ogg", "audio/ogg"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("txt", "text/plain"),
+    ("wav", "audio/wav"),
+    ("webm", "video/webm"),
+    ("webp", "image/webp"),
+    ("zip", "application/zip"),
+];
+
+/// The usual ending of the name of a file of a media type.
+pub fn ending_of(media_type: &str) -> Option<&'static str> {
+    ENDINGS.iter().find(|(_, known)| *known == media_type).map(|(ending, _)| *ending)
+}
+
+/// The media type that the ending of an address's path stands for.
+pub fn media_type_at(url: &str) -> Option<&'static str> {
+    let path = url.split(['?', '#']).next()?;
+    let (_, ending) = path.rsplit('/').next()?.rsplit_once('.')?;
+    let found = ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+    found.map(|(_, media_type)| *media_type)
+}
 
 /// Something about a file that keeps it from being stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +133,36 @@ impl FilePart {
     }
 }
 
-fn is_media_type(text: &str) -> bool {
+/// Whether content of a media type is text: what is text by name, and what JSON, XML or a form is
+/// written in.
+pub fn is_textual(media_type: &str) -> bool {
+    const APPLICATIONS: &[&str] = &[
+        "json",
+        "xml",
+        "yaml",
+        "x-yaml",
+        "toml",
+        "javascript",
+        "sql",
+        "graphql",
+        "jsonl",
+        "x-ndjson",
+        "x-www-form-urlencoded",
+    ];
+    match media_type.split_once('/') {
+        Some(("text" | "multipart" | "message", _)) => true,
+        Some((kind, subtype)) => {
+            (kind == "application" && APPLICATIONS.contains(&subtype))
+                || subtype.ends_with("+json")
+                || subtype.ends_with("+xml")
+                || subtype.ends_with("+yaml")
+        }
+        None => false,
+    }
+}
+
+/// Whether a text is a media type as files have it: `type/subtype` in lower case, without parameters.
+pub fn is_media_type(text: &str) -> bool {
     let word = |word: &str| {
         let fits =
             |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"!#$&^_.+-".contains(&b);
@@ -143,6 +213,41 @@ mod tests {
     fn a_file_is_named_typed_and_readable() {
         for source in [base64("aGk="), base64("aGkh"), url("https://a.example/x?y#z")] {
             assert_eq!(pointer(&file("a b.png", "image/svg+xml", source)), None);
+        }
+    }
+
+    #[test]
+    fn endings_stand_for_media_types_and_the_other_way_round() {
+        assert_eq!(ending_of("image/jpeg"), Some("jpg"));
+        assert_eq!(ending_of("image/x-odd"), None);
+        for (url, expected) in [
+            ("https://a.example/b/c.PNG?d=e.pdf#f.gif", Some("image/png")),
+            ("https://a.example/b.png/c", None),
+            ("https://a.example/c.odd", None),
+            ("https://a.example/", None),
+        ] {
+            assert_eq!(media_type_at(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn text_is_told_from_what_only_a_program_reads() {
+        for media_type in [
+            "text/plain",
+            "text/csv",
+            "application/json",
+            "application/problem+json",
+            "application/xml",
+            "image/svg+xml",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+        ] {
+            assert!(is_textual(media_type), "{media_type}");
+        }
+        for media_type in
+            ["image/png", "audio/wav", "video/mp4", "application/pdf", "application/zip", "json"]
+        {
+            assert!(!is_textual(media_type), "{media_type}");
         }
     }
 

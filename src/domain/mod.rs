@@ -37,6 +37,7 @@ pub mod id;
 pub mod json;
 pub mod label;
 pub mod limits;
+pub mod line;
 pub mod memory;
 pub mod message;
 pub mod model;

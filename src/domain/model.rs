@@ -61,9 +61,10 @@ pub struct ProfileOverrides {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 8, maximum = 128)]
     pub max_call_id: Option<u16>,
-    /// The longest tool name it accepts, 1–128 characters.
+    /// The longest tool name it accepts, 16–128 characters. Longer names are cut for it; where two would
+    /// be the same, one ends in a hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 128)]
+    #[schema(minimum = 16, maximum = 128)]
     pub max_tool_name: Option<u16>,
     /// How many tokens a conversation may have, its reply included; 1,024 or more. Absent: unknown,
     /// and the conversation is sent as it is until the provider refuses it.

@@ -42,6 +42,9 @@ impl ToolSpec {
 /// A `{name}` in the path or query of `url` takes the argument of that name, percent-encoded; the
 /// other arguments become the JSON body of `POST`, `PUT` and `PATCH`, and query values of `GET` and
 /// `DELETE`. Arguments never reach the scheme, the host, the port or a header.
+///
+/// An answer is a file when its declared type is neither text nor JSON, XML or a form; the model knows it
+/// by the name in `Content-Disposition`, or else by that of the tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTool {
@@ -81,7 +84,7 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_output_chars: Option<u32>,
-    /// JSON pointer to the part of the response that is the output.
+    /// JSON pointer to the part of the response that is the output. The response then has to be JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_path: Option<String>,
 }

@@ -59,7 +59,8 @@ impl ModelCall {
 /// What a model answered, as read and as received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelAnswer {
-    /// The reply. Its call ids are provisional, by position.
+    /// The reply. Its call ids are provisional, by position; its tools have the names that the agent
+    /// knows them by.
     pub reply: Reply,
     /// The request body as sent.
     pub request: Bytes,
@@ -144,7 +145,8 @@ impl Models {
         };
         let status = peer.status;
         let reader = Reader { provider: call.spec.provider, bounds: self.bounds, peer };
-        let (reply, response) = reader.read(call.streams(), self.clock.now(), on_delta).await?;
+        let (mut reply, response) = reader.read(call.streams(), self.clock.now(), on_delta).await?;
+        call.prompt.names.restore(&mut reply);
         Ok(ModelAnswer { reply, request, response, status })
     }
 

@@ -3,6 +3,7 @@
 
 use super::fit::{single_line, truncated};
 use super::framing::{FramingTag, Tags};
+use super::names::ToolNames;
 use super::observation::{ObservationContext, observation};
 use super::prompt::{Block, Prompt, PromptTurn, Role};
 use super::retry::plain_retry_text;
@@ -129,6 +130,7 @@ pub fn summary_prompt(
         turns: vec![PromptTurn { role: Role::User, blocks: vec![Block::Text(data)] }],
         tools: Vec::new(),
         settings,
+        names: ToolNames::default(),
     }
 }
 
@@ -248,6 +250,7 @@ mod tests {
             turns: Vec::new(),
             tools: Vec::new(),
             settings: ModelSettings::default(),
+            names: ToolNames::default(),
         };
         assert!(fits(&prompt(1_000_000), None));
         assert!(fits(&prompt(7 * 512), WINDOW));

@@ -12,7 +12,7 @@ use super::fit::single_line;
 use super::framing::{self, FramingTag, Tags};
 use super::profile::Profile;
 use super::prompt::Block;
-use crate::domain::file::{FileBytes, FilePart, FileSource, FileText};
+use crate::domain::file::{FileBytes, FilePart, FileSource, FileText, is_textual};
 
 /// A file of the person.
 pub fn shown(file: &FilePart, profile: &Profile, tags: &Tags) -> Block {
@@ -61,19 +61,6 @@ pub fn text_of(file: &FilePart) -> Option<Cow<'_, str>> {
             String::from_utf8(bytes).ok().map(Cow::Owned)
         }
         FileSource::Base64(_) | FileSource::Url(_) => None,
-    }
-}
-
-fn is_textual(media_type: &str) -> bool {
-    const APPLICATIONS: &[&str] = &["json", "xml", "yaml", "toml", "javascript", "sql"];
-    match media_type.split_once('/') {
-        Some(("text", _)) => true,
-        Some((_, subtype)) => {
-            APPLICATIONS.contains(&subtype)
-                || subtype.ends_with("+json")
-                || subtype.ends_with("+xml")
-        }
-        None => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Fitting texts, call ids, names and arguments into what a provider accepts.
+//! Fitting texts, call ids and arguments into what a provider accepts.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::profile::{CallIdRule, Profile};
+
+pub use crate::domain::line::single_line;
 
 /// Keeps the head and the tail of a text that is longer than `limit` characters, and says between
 /// them how many were left out.
@@ -26,35 +28,6 @@ pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
 /// Where the character with this index begins.
 fn byte_at(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
-}
-
-/// A text as one printable line of bounded length: a name or a type that someone else wrote.
-///
-/// Control, bidirectional and invisible characters become U+FFFD, so that the line reads as it is.
-pub fn single_line(text: &str) -> String {
-    const MAX_CHARS: usize = 128;
-    let mut line: String = text.chars().take(MAX_CHARS).map(printable).collect();
-    if text.chars().nth(MAX_CHARS).is_some() {
-        line.push('…');
-    }
-    line
-}
-
-fn printable(c: char) -> char {
-    let invisible = matches!(c,
-        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-        | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
-    if c.is_control() || invisible { char::REPLACEMENT_CHARACTER } else { c }
-}
-
-/// A tool's name in the form that providers accept in a history: a model can invent any name, and one
-/// that is refused would block the thread for ever.
-pub fn tool_name(name: &str, profile: &Profile) -> String {
-    if name.is_empty() {
-        return "unnamed".to_owned();
-    }
-    let accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().take(profile.max_tool_name).map(|c| if accepted(c) { c } else { '_' }).collect()
 }
 
 /// Arguments in the form that providers accept in a history: the exact text when it is a JSON object,
@@ -123,22 +96,6 @@ mod tests {
         assert_eq!(truncated("äöüßé", 2), "ä\n... [3 characters omitted] ...\né");
         assert_eq!(truncated("abc", 1), "a\n... [2 characters omitted] ...\n");
         assert_eq!(truncated("abc", 0), "\n... [3 characters omitted] ...\n");
-    }
-
-    #[test]
-    fn a_single_line_has_no_break_and_no_hidden_character() {
-        assert_eq!(single_line("a\nb\u{202e}c\u{2028}d"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
-        assert_eq!(single_line(&"x".repeat(200)).chars().count(), 129);
-        assert_eq!(single_line("Ünï cödé"), "Ünï cödé");
-    }
-
-    #[test]
-    fn an_invented_tool_name_is_made_acceptable() {
-        let profile = &ROWS[0];
-        assert_eq!(tool_name("a.b$ c", profile), "a_b__c");
-        assert_eq!(tool_name("", profile), "unnamed");
-        assert_eq!(tool_name(&"é".repeat(100), profile), "_".repeat(64));
-        assert_eq!(tool_name("get_weather-2", profile), "get_weather-2");
     }
 
     #[test]

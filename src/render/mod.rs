@@ -12,6 +12,7 @@ pub mod file;
 pub mod fit;
 pub mod framing;
 pub mod lower;
+pub mod names;
 pub mod notes;
 pub mod observation;
 pub mod profile;
@@ -34,7 +35,7 @@ use profile::Profile;
 use prompt::Prompt;
 use redact::Redactor;
 
-use crate::domain::model::ModelSpec;
+use crate::domain::model::{ModelSettings, ModelSpec};
 use crate::domain::redaction::RedactionChannel::Model;
 use crate::domain::step::StepContent;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
@@ -98,16 +99,23 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
     let steps = redacted(input.steps, input.redactor);
     let lowered = lower(&steps, input.first_seq, lowering);
     let explained = explanation(&lowered, input.framing, profile);
-    let Lowered { standing, turns, .. } = lowered;
+    let Lowered { standing, turns, names, .. } = lowered;
     let instructions = input.instructions.map(|text| input.redactor.text(Model, text));
+    let told = |name: &str| names.find(name).unwrap_or(name).to_owned();
     let tools = if input.closing { &[] } else { input.tools };
+    let tools = tools.iter().map(|tool| ToolDefinition {
+        name: told(&tool.name),
+        ..redacted_tool(tool, input.redactor)
+    });
+    let tool_choice = input.model.settings.tool_choice.as_deref().map(told);
     let more = standing.into_iter().chain(explained);
     Prompt {
         model: input.model.name.clone(),
         system: system_text(instructions.as_deref(), more),
         turns,
-        tools: tools.iter().map(|tool| redacted_tool(tool, input.redactor)).collect(),
-        settings: input.model.settings.clone(),
+        tools: tools.collect(),
+        settings: ModelSettings { tool_choice, ..input.model.settings.clone() },
+        names,
     }
 }
 

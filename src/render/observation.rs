@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::announce::is_nameable;
+use super::file::mentioned;
 use super::fit::{single_line, truncated};
 use crate::domain::agent::AgentSpec;
 use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome, ToolOutput, ToolSpec};
@@ -90,10 +91,11 @@ fn success(outcome: &ToolOutcome, context: ObservationContext) -> String {
         Some(ToolOutput::Json(output)) => output.text(),
         None => String::new(),
     };
-    match context.max_chars {
+    let text = match context.max_chars {
         Some(limit) => truncated(&text, limit).into_owned(),
         None => text,
-    }
+    };
+    mentioned(text, &outcome.files)
 }
 
 fn denied(outcome: &ToolOutcome, context: ObservationContext) -> String {
@@ -161,6 +163,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::file::{FileBytes, FilePart, FileSource};
     use crate::domain::tool::JsonOutput;
     use crate::render::tests::support::{failed, json_output, success};
 
@@ -177,6 +180,27 @@ mod tests {
         let spelt = JsonOutput::of(r#"{"b": 1.10, "a": 1e2}"#).unwrap();
         output.output = Some(ToolOutput::Json(spelt));
         assert_eq!(plainly(&output), r#"{"b":1.10,"a":1e2}"#);
+    }
+
+    #[test]
+    fn a_success_names_its_files_after_what_it_says() {
+        let file = |id: &str| FilePart {
+            id: id.to_owned(),
+            media_type: "image/png".to_owned(),
+            source: FileSource::Base64(FileBytes { base64: "iVBORw==".to_owned() }),
+        };
+        let mut outcome = success("c", "abcd");
+        outcome.files = vec![file("a.png"), file("b\n.png")];
+        let context = ObservationContext { max_chars: Some(2), is_repeat: false };
+        assert_eq!(
+            observation(&outcome, context),
+            "a\n... [2 characters omitted] ...\nd\nSee file a.png.\nSee file b\u{fffd}.png."
+        );
+        outcome.output = None;
+        outcome.files.truncate(1);
+        assert_eq!(plainly(&outcome), "See file a.png.");
+        let repeat = ObservationContext { max_chars: None, is_repeat: true };
+        assert!(observation(&outcome, repeat).starts_with("See file a.png. Note: you already"));
     }
 
     #[test]

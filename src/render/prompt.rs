@@ -1,5 +1,6 @@
 //! What a model is asked, before any provider's spelling: the small closed set every codec handles.
 
+use super::names::ToolNames;
 use crate::domain::file::FilePart;
 use crate::domain::id::CallId;
 use crate::domain::model::ModelSettings;
@@ -14,10 +15,13 @@ pub struct Prompt {
     pub system: Option<String>,
     /// The conversation, in order.
     pub turns: Vec<PromptTurn>,
-    /// The tools the model may call, in declared order; empty in the closing turn.
+    /// The tools the model may call, in declared order and under the names that the provider is told;
+    /// empty in the closing turn.
     pub tools: Vec<ToolDefinition>,
     /// Sampling and size settings.
     pub settings: ModelSettings,
+    /// What the tools are called here, by which the calls of the reply get their names back.
+    pub names: ToolNames,
 }
 
 /// Blocks of one speaker. Neighbouring turns may have the same role.

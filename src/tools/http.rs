@@ -9,6 +9,7 @@ use url::Url;
 
 use super::CallRequest;
 use super::arguments::{Argument, Arguments, object};
+use super::declared::Declared;
 use super::egress::{Clients, EgressDenied, MAX_HEADER_BYTES};
 use super::response::{Output, read};
 use super::shape::escape;
@@ -152,10 +153,10 @@ impl HttpCall {
             let (body, _) = gather(&mut response, MAX_EXCERPT * 4).await;
             return Err(status_failure(status.as_u16(), &body));
         }
-        let declared_json = response.headers().get(CONTENT_TYPE).is_some_and(is_json);
+        let declared = Declared::of(response.headers());
         let (body, end) = gather(&mut response, MAX_BODY).await;
         match end {
-            End::Reached => read(&body, declared_json, self.output_path.as_deref()),
+            End::Reached => read(&body, &declared, (&self.name, self.output_path.as_deref())),
             End::Beyond => Err(too_large("body")),
             End::Broken(error) => Err(self.explain(&error)),
         }
@@ -232,12 +233,6 @@ async fn gather(response: &mut Response, bound: usize) -> (Vec<u8>, End) {
             }
         }
     }
-}
-
-fn is_json(content_type: &HeaderValue) -> bool {
-    let Ok(text) = content_type.to_str() else { return false };
-    let essence = text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/json" | "text/json") || essence.ends_with("+json")
 }
 
 fn status_failure(status: u16, body: &[u8]) -> ToolCallError {

@@ -7,6 +7,7 @@
 mod address;
 mod arguments;
 mod builtin;
+mod declared;
 mod egress;
 mod http;
 mod outcome;

@@ -13,8 +13,9 @@ pub(super) fn settled(
 ) -> ToolOutcome {
     let outcome = ToolOutcome::not_run(call_id, name, OutcomeKind::Success, None);
     match result {
-        Ok(Output { output, sanitised }) => {
-            ToolOutcome { is_error: false, output: Some(output), sanitised, ..outcome }
+        Ok(Output { said, file, sanitised }) => {
+            let files = file.map(|file| *file).into_iter().collect();
+            ToolOutcome { is_error: false, output: said, files, sanitised, ..outcome }
         }
         Err(error) => {
             let (message, sanitised) = storable(&error.message);

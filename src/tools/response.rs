@@ -1,58 +1,88 @@
-//! What a tool answered, as text or JSON that can be stored.
+//! What a tool answered, as text, JSON or a file that can be stored.
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use indexmap::IndexMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::declared::Declared;
+use crate::domain::file::{FileBytes, FilePart, FileSource};
 use crate::domain::tool::{JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolOutput};
 
 /// Levels of JSON output that are kept as JSON; a deeper document is kept as text, since a history
 /// that holds it must still load where documents of 64 levels are accepted.
 const MAX_OUTPUT_DEPTH: usize = 48;
 
-/// An output, and whether characters of it were replaced.
+/// What a tool gave back, and whether characters of it were replaced.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Output {
-    pub(super) output: ToolOutput,
+    /// Text or JSON; `None` when it is a file.
+    pub(super) said: Option<ToolOutput>,
+    /// The file.
+    pub(super) file: Option<Box<FilePart>>,
     pub(super) sanitised: bool,
 }
 
 impl Output {
     pub(super) fn text(text: &str) -> Self {
         let (text, sanitised) = storable(text);
-        Self { output: ToolOutput::Text(TextOutput { text }), sanitised }
+        Self::saying(ToolOutput::Text(TextOutput { text }), sanitised)
     }
 
     /// An output of JSON text; `None` when it is none.
     pub(super) fn json(text: &str) -> Option<Self> {
-        parse(text).map(|(output, sanitised)| Self { output: ToolOutput::Json(output), sanitised })
+        parse(text).map(|(output, sanitised)| Self::saying(ToolOutput::Json(output), sanitised))
+    }
+
+    const fn saying(output: ToolOutput, sanitised: bool) -> Self {
+        Self { said: Some(output), file: None, sanitised }
+    }
+
+    fn file(body: &[u8], id: String, media_type: &str) -> Self {
+        let source = FileSource::Base64(FileBytes { base64: BASE64_STANDARD.encode(body) });
+        let file = FilePart { id, media_type: media_type.to_owned(), source };
+        Self { said: None, file: Some(Box::new(file)), sanitised: false }
     }
 }
 
-/// Reads the body of a 2xx answer. With an output path the body has to be JSON, whatever its
+/// Reads the body of a 2xx answer of a tool. With an output path the body has to be JSON, whatever its
 /// declared type.
 pub(super) fn read(
     body: &[u8],
-    declared_json: bool,
-    output_path: Option<&str>,
+    declared: &Declared,
+    (tool, output_path): (&str, Option<&str>),
+) -> Result<Output, ToolCallError> {
+    if let Some(path) = output_path {
+        return as_text(body, |text| at_path(text, path));
+    }
+    match declared.file_type() {
+        // There is nothing to hand over in an empty file.
+        Some(media_type) if !body.is_empty() => {
+            Ok(Output::file(body, declared.file_id(tool), media_type))
+        }
+        Some(_) | None => as_text(body, |text| {
+            Ok(if declared.is_json() { whole(text) } else { Output::text(text) })
+        }),
+    }
+}
+
+fn as_text(
+    body: &[u8],
+    read: impl FnOnce(&str) -> Result<Output, ToolCallError>,
 ) -> Result<Output, ToolCallError> {
     let text = String::from_utf8_lossy(body);
     let damaged = matches!(text, Cow::Owned(_));
-    let mut output = match output_path {
-        Some(path) => at_path(&text, path)?,
-        None if declared_json => whole(&text),
-        None => Output::text(&text),
-    };
-    output.sanitised |= damaged;
-    Ok(output)
+    let output = read(&text)?;
+    Ok(Output { sanitised: output.sanitised || damaged, ..output })
 }
 
 fn whole(text: &str) -> Output {
     match parse(text) {
         Some((output, sanitised)) if is_shallow(&output.json, MAX_OUTPUT_DEPTH) => {
-            Output { output: ToolOutput::Json(output), sanitised }
+            Output::saying(ToolOutput::Json(output), sanitised)
         }
         _ => Output::text(text),
     }
@@ -69,7 +99,7 @@ fn at_path(text: &str, path: &str) -> Result<Output, ToolCallError> {
     if !is_shallow(&output.json, MAX_OUTPUT_DEPTH) {
         return Err(invalid("the tool's answer is nested too deeply"));
     }
-    Ok(Output { output: ToolOutput::Json(output), sanitised })
+    Ok(Output::saying(ToolOutput::Json(output), sanitised))
 }
 
 /// The part of JSON text that a pointer leads to, as it is spelt.

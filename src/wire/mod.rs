@@ -13,6 +13,7 @@ pub use error::{RetryHints, WireError};
 
 // What is encoded, under this layer's name: a sender hands it through without knowing how it was
 // rendered.
+pub use crate::render::names::ToolNames;
 pub use crate::render::profile::Profile;
 pub use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
 

@@ -1,6 +1,7 @@
 //! Framing tags are spelt in one place. Test code may spell them: what it expects must not come from
 //! the code under test.
 
+use agentling::domain::tag::{BUILT_IN, TagName};
 use agentling::render::framing::FramingTag;
 
 use crate::scan::{self, File};
@@ -39,6 +40,32 @@ fn spells(text: &str, tag: &str) -> bool {
             .and_then(|after| after.is_empty().then_some(' ').or_else(|| after.chars().next()));
         after.is_some_and(|mark| mark.is_whitespace() || "/>{".contains(mark))
     })
+}
+
+/// Every name that no tag may have: names are lower-case words joined by single underscores.
+fn ill_named<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Finding> {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
+    let ill = names.into_iter().filter(|name| !name.split('_').all(is_word));
+    ill.map(|name| {
+        let what = format!("`{name}` is no name of a framing tag");
+        Finding::new(HOME, 1, what, "use lower-case words joined by single underscores")
+    })
+    .collect()
+}
+
+#[test]
+fn framing_tags_are_lower_case_words() {
+    hold(ill_named(FramingTag::ALL.iter().map(|tag| tag.name())));
+    for planted in ["Note", "tool-result", "_system", "context_", "a__b", "note2", "", "no te"] {
+        bites(&ill_named([planted]), planted, &[1]);
+    }
+}
+
+#[test]
+fn no_tag_can_be_registered_that_the_renderer_writes() {
+    let written: Vec<&str> = FramingTag::ALL.iter().map(|tag| tag.name()).collect();
+    assert_eq!(BUILT_IN, written);
+    assert!(BUILT_IN.iter().all(|name| name.parse::<TagName>().is_err()));
 }
 
 #[test]

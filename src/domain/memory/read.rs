@@ -177,7 +177,7 @@ impl<'a> Node<'a> {
     }
 
     /// All elements read, or none; each flawed element is reported.
-    pub(super) fn list<T>(&self, read: impl Fn(&Self) -> Read<T>) -> Read<Vec<T>> {
+    pub(super) fn list<T>(&self, read: impl FnMut(&Self) -> Read<T>) -> Read<Vec<T>> {
         let read: Vec<_> = self.array()?.iter().map(read).collect();
         read.into_iter().collect()
     }

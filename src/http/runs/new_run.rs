@@ -33,7 +33,8 @@ pub(super) struct NewRun {
     /// The thread to go on with; by default a new one.
     #[serde(default)]
     thread_id: Option<ThreadId>,
-    /// What is asked.
+    /// What is asked: a text, or texts and files. A file counts towards `AGENTLING_BODY_LIMIT_BYTES`,
+    /// which is 1 MiB by default.
     input: RunInput,
     /// Starts the thread's memory afresh for this run and those after it.
     #[serde(default)]
@@ -58,6 +59,18 @@ pub(super) struct NewRun {
 /// A text, or typed parts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
+#[schema(examples(
+    "What is the weather in Brest?",
+    json!([
+        {"part_kind": "text", "text": "What does this say?"},
+        {"part_kind": "file", "id": "invoice.pdf", "media_type": "application/pdf",
+         "source": {"source_kind": "base64", "base64": "JVBERi0xLjcK"}},
+        {"part_kind": "file", "id": "stamp.png", "media_type": "image/png",
+         "source": {"source_kind": "url", "url": "https://files.example/stamp.png"}},
+        {"part_kind": "file", "id": "notes.txt", "media_type": "text/plain",
+         "source": {"source_kind": "text", "text": "Paid on the 3rd."}}
+    ])
+))]
 pub(in crate::http) enum RunInput {
     /// A text.
     Text(String),

@@ -12,7 +12,7 @@ use crate::domain::id::CallId;
 use crate::domain::model::{ModelErrorKind as Kind, ModelSettings};
 use crate::domain::tool::ToolDefinition;
 use crate::provider::ProviderKeys;
-use crate::wire::{self, Block, Profile, Prompt, PromptTurn, Role};
+use crate::wire::{self, Block, Profile, Prompt, PromptTurn, Role, ToolNames};
 
 /// The replay server, ended with the test.
 struct Mock {
@@ -101,7 +101,14 @@ async fn providers_that_misbehave_end_in_an_error_of_the_right_kind() {
 
 fn prompt(exchange: &Exchange, turns: Vec<PromptTurn>, tools: Vec<ToolDefinition>) -> Prompt {
     let model = exchange.request["body"]["model"].as_str().unwrap().to_owned();
-    Prompt { model, system: None, turns, tools, settings: ModelSettings::default() }
+    Prompt {
+        model,
+        system: None,
+        turns,
+        tools,
+        settings: ModelSettings::default(),
+        names: ToolNames::default(),
+    }
 }
 
 fn user(text: &str) -> PromptTurn {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::clock::System;
 use crate::domain::model::{ModelError, ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::provider::{Bounds, ModelAnswer, ModelCall, Models, ProviderKeys, client};
-use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role};
+use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role, ToolNames};
 
 /// What a server does after it has read a request.
 pub(super) enum Then {
@@ -115,6 +115,7 @@ pub(super) fn call(base_url: &str) -> ModelCall {
         turns: vec![hi],
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        names: ToolNames::default(),
     };
     let profile = Profile::resolve(&spec);
     ModelCall { spec, prompt, profile, turn: 1, attempt: 1, timeout: Duration::from_secs(30) }

@@ -42,6 +42,9 @@ impl Conversation<'_> {
             .iter()
             .map(|(call, _)| self.ids.next(call.tool_call_id.as_str()))
             .collect();
+        for (call, _) in &answered_calls {
+            self.names.told(&call.name);
+        }
         let is_repeat = self.note_calls(&action.reply);
         let said = self.said(&action.reply, &told);
         self.push(Role::Assistant, said);
@@ -112,7 +115,7 @@ impl Conversation<'_> {
             ReplyPart::ToolCall(call) => Some(Block::ToolCall {
                 id: told.next()?.clone(),
                 call_id: call.tool_call_id.clone(),
-                name: fit::tool_name(&call.name, self.lowering.profile),
+                name: self.told_name(call),
                 arguments: fit::arguments(&call.arguments),
             }),
             // No wire of this version has a place for what only its issuer can read.
@@ -137,20 +140,24 @@ impl Conversation<'_> {
         // Only a success gives something back that could be left out or be a file.
         let text = match (outcome.is_error, shown.is_dropped) {
             (false, true) => DROPPED.to_owned(),
-            (false, false) => file::mentioned(observation(outcome, context), &outcome.files),
-            (true, _) => observation(outcome, context),
+            (false, false) | (true, _) => observation(outcome, context),
         };
         Block::ToolResult {
             id: id.to_owned(),
             call_id: call.tool_call_id.clone(),
-            name: fit::tool_name(&call.name, self.lowering.profile),
+            name: self.told_name(call),
             text,
             is_error: outcome.is_error,
         }
     }
 
+    /// What the tool of a call is called; every call of an action is named before it is told.
+    fn told_name(&self, call: &ToolCallPart) -> String {
+        self.names.find(&call.name).unwrap_or(&call.name).to_owned()
+    }
+
     fn files(&self, call: &ToolCallPart, outcome: &ToolOutcome, id: &str) -> Vec<Block> {
-        let name = fit::tool_name(&call.name, self.lowering.profile);
+        let name = self.told_name(call);
         file::framed(&outcome.files, (&name, id), self.lowering.profile, self.lowering.tags())
     }
 }

@@ -15,6 +15,7 @@ use super::file;
 use super::fit::CallIds;
 use super::framing::lookalike::resembled;
 use super::framing::{FramingTag, Tags};
+use super::names::ToolNames;
 use super::notes::{self, Author};
 use super::observation::OutputLimits;
 use super::profile::Profile;
@@ -62,6 +63,8 @@ pub struct Lowered {
     pub turns: Vec<PromptTurn>,
     /// Whether the system speaks in a frame on the user's channel.
     pub has_framed_system: bool,
+    /// What its tools are called.
+    pub names: ToolNames,
 }
 
 /// The conversation of a history whose first step has this `seq`.
@@ -76,9 +79,9 @@ pub fn lower<'a>(steps: &'a [StepContent], first_seq: i64, lowering: Lowering<'a
         let is_dropped = place + replaced.len() < compaction.n_dropped;
         conversation.append(step, is_dropped);
     }
-    let Conversation { standing, blocks, turns, has_framed_system, .. } = conversation;
+    let Conversation { standing, blocks, turns, has_framed_system, names, .. } = conversation;
     let standing = standing.unwrap_or_else(|| blocks.standing(lowering.tags()));
-    Lowered { standing, turns, has_framed_system }
+    Lowered { standing, turns, has_framed_system, names }
 }
 
 /// A conversation as far as it is lowered.
@@ -91,6 +94,7 @@ struct Conversation<'a> {
     standing: Option<Vec<String>>,
     has_framed_system: bool,
     ids: CallIds,
+    names: ToolNames,
     /// The calls of the run's last action that had any.
     last_calls: Vec<Signature>,
     /// What the step before was, when it was an action that answers.
@@ -105,7 +109,7 @@ enum Answered {
 }
 
 impl<'a> Conversation<'a> {
-    const fn new(lowering: Lowering<'a>) -> Self {
+    fn new(lowering: Lowering<'a>) -> Self {
         Self {
             lowering,
             turns: Vec::new(),
@@ -113,6 +117,7 @@ impl<'a> Conversation<'a> {
             standing: None,
             has_framed_system: false,
             ids: CallIds::new(lowering.profile),
+            names: ToolNames::new(lowering.tools, lowering.profile),
             last_calls: Vec::new(),
             answered: Answered::No,
         }
@@ -184,11 +189,10 @@ impl<'a> Conversation<'a> {
         let is_declared = |name: &str| self.lowering.tools.iter().any(|tool| tool.name == name);
         let removed = change.removed.iter().map(String::as_str);
         let removed = removed.filter(|name| !is_declared(name) && is_identifier(name));
-        let added = change.added.iter().map(String::as_str).filter(|name| is_declared(name));
-        let texts = [
-            announcement(ToolChange::Removed, removed),
-            announcement(ToolChange::Added, added.filter(|name| is_nameable(name))),
-        ];
+        let added = change.added.iter().filter(|name| is_declared(name) && is_nameable(name));
+        let added = added.map(|name| self.names.find(name).unwrap_or(name));
+        let texts =
+            [announcement(ToolChange::Removed, removed), announcement(ToolChange::Added, added)];
         for text in texts.into_iter().flatten() {
             self.say_as_system(&text);
         }

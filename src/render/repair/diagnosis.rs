@@ -13,6 +13,7 @@ use crate::domain::message::{Reply, ReplyPart, ToolCallPart};
 use crate::domain::model::Provider;
 use crate::domain::step::{ActionStep, InputPart, StepContent, TaskStep};
 use crate::render::fit::{self, CallIds};
+use crate::render::names::ToolNames;
 use crate::render::profile::{OwnThinking, Profile, ROWS};
 use crate::render::summary::Compaction;
 
@@ -41,6 +42,7 @@ pub fn diagnose(steps: &[StepContent], first_seq: i64, reader: Reader) -> Diagno
     let mut walk = Walk {
         reader,
         ids: CallIds::new(reader.profile),
+        names: ToolNames::new(&[], reader.profile),
         told: BTreeSet::new(),
         seq: first_seq,
         repairs: Vec::new(),
@@ -59,6 +61,7 @@ pub fn diagnose(steps: &[StepContent], first_seq: i64, reader: Reader) -> Diagno
 struct Walk {
     reader: Reader,
     ids: CallIds,
+    names: ToolNames,
     told: BTreeSet<String>,
     seq: i64,
     repairs: Vec<Repair>,
@@ -133,7 +136,7 @@ impl Walk {
         self.note_if(told != id, code, format!("{at}/tool_call_id"));
         self.told.insert(told);
         self.told.insert(id.to_owned());
-        let name = fit::tool_name(&call.name, self.reader.profile);
+        let name = self.names.told(&call.name);
         self.note_if(name != call.name, RepairCode::InvalidToolName, format!("{at}/name"));
         let arguments = fit::arguments(&call.arguments);
         let is_repaired = arguments != call.arguments;

@@ -158,10 +158,33 @@ write(
     ],
 )
 
+SNAP = m.BinaryContent(data=b"\x89PN\xfb\xff", media_type="image/png", identifier="snap")
+
 write(
-    "image",
+    "files",
     [
-        request(user(["Which harbour is this?", m.ImageUrl(url="https://example.com/harbour.png")])),
+        request(
+            user(
+                [
+                    "Which harbour is this?",
+                    m.ImageUrl(url="https://example.com/harbour.png"),
+                    m.BinaryContent(data=b"\x89PN\xfb\xff", media_type="image/png", identifier="chart"),
+                    m.BinaryContent(data=b"low", media_type="text/plain", identifier="tides.txt"),
+                    m.DocumentUrl(url="https://example.com/pilot.pdf"),
+                    m.AudioUrl(url="https://example.com/horn.mp3"),
+                ]
+            )
+        ),
+        response(
+            m.ToolCallPart(tool_name="camera", args="{}", tool_call_id="call_alone"),
+            m.ToolCallPart(tool_name="camera", args="{}", tool_call_id="call_text"),
+            m.ToolCallPart(tool_name="camera", args="{}", tool_call_id="call_list"),
+        ),
+        request(
+            returned("camera", "call_alone", SNAP),
+            returned("camera", "call_text", ["Here.", SNAP]),
+            returned("camera", "call_list", [{"n": 1}, SNAP, "two", SNAP]),
+        ),
         response(m.TextPart(content="Brest.")),
     ],
 )

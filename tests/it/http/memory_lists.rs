@@ -11,7 +11,10 @@ const FEEDBACK: &str = include_str!("../../data/memory_pydantic/feedback.json");
 const PROMPTS: &str = include_str!("../../data/memory_pydantic/prompts.json");
 const KEPT: &str = include_str!("../../data/memory_pydantic/kept.json");
 const LEGACY: &str = include_str!("../../data/memory_pydantic/legacy.json");
-const IMAGE: &str = include_str!("../../data/memory_pydantic/image.json");
+const FILES: &str = include_str!("../../data/memory_pydantic/files.json");
+
+/// A file that only its provider has.
+const UPLOADED: &str = r#"[{"kind":"request","parts":[{"part_kind":"user-prompt","content":["see",{"kind":"uploaded-file","file_id":"f"}]}]}]"#;
 
 const CHAT: &str = r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"How deep?"},
  {"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function",
@@ -109,6 +112,50 @@ async fn calls_and_outcomes_are_sent_on_in_call_order() {
     assert_eq!(messages[8..], [user("Well?"), assistant("Eleven metres.")]);
 }
 
+#[tokio::test]
+async fn files_are_sent_on_to_a_model_that_reads_them() {
+    let app = TestApp::start().await;
+    let body = format!("{{\"memory\":{FILES}}}");
+    let thread = send_text(&app, ("POST", "/v1/threads"), "", &body).await.expect(201);
+    let model = FakeModel::start([ModelReply::text("Good.")]).await;
+    let mut spec = model.spec(false);
+    spec["profile"] = json!({ "images": true });
+    let agent = json!({ "name": "a", "model": spec });
+    app.run_body(&json!({ "agent": agent, "thread_id": thread["id"], "input": "now" })).await;
+    let messages = model.requests()[0].messages();
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let image = |url: &str| json!({ "type": "image_url", "image_url": { "url": url } });
+    let snap = image("data:image/png;base64,iVBO+/8=");
+    assert_eq!(
+        messages[0]["content"],
+        json!([
+            text("Which harbour is this?"),
+            image("https://example.com/harbour.png"),
+            snap,
+            text(
+                "-----BEGIN FILE id=\"tides.txt\" type=\"text/plain\"-----\nlow\n-----END FILE id=\"tides.txt\"-----"
+            ),
+            text(
+                "[The file e8c1f2 of type application/pdf is left out: this model does not read it.]"
+            ),
+            text("[The file f5a66c of type audio/mpeg is left out: this model does not read it.]"),
+        ])
+    );
+    assert_eq!(messages[2]["content"], "See file snap.");
+    assert_eq!(messages[3]["content"], "Here.\nSee file snap.");
+    assert_eq!(messages[4]["content"], "[{\"n\":1},\"two\"]\nSee file snap.\nSee file snap.");
+    let frames = messages[5]["content"].as_array().unwrap();
+    assert_eq!(frames.len(), 12);
+    assert_eq!(
+        frames[..3],
+        [
+            text("<tool_result tool_name=\"camera\" tool_call_id=\"call_alone\" file_id=\"snap\">"),
+            snap,
+            text("</tool_result>"),
+        ]
+    );
+}
+
 const ERRORS: &str = r#"[{"type":"missing","loc":["berth"],"msg":"Field required","input":{"b":1,"a":[2]}},{"type":"greater_than","loc":["tide",0],"msg":"Input should be greater than 0","input":-1}]"#;
 
 #[tokio::test]
@@ -201,7 +248,7 @@ async fn a_list_that_is_flawed_changes_nothing() {
     let flaws: Vec<Value> = (0..25).map(|n| json!({ "role": n })).collect();
     let flaws = Value::Array(flaws).to_string();
     for (list, expected, n) in [
-        (IMAGE, "/0/parts/0/content/1/kind", 1),
+        (UPLOADED, "/0/parts/0/content/1/kind", 1),
         (&unanswered, "/3/tool_call_id", 2),
         (&flaws, "/0/role", 20),
         (r#"[{"role":"user","content":"x"},{"kind":"request","parts":[]}]"#, "/1", 1),
@@ -212,7 +259,7 @@ async fn a_list_that_is_flawed_changes_nothing() {
         let problem = answer.expect_problem(422, "memory-load-error");
         assert_eq!((pointers(&problem)[0], pointers(&problem).len()), (expected, n), "{problem}");
     }
-    let body = format!("{{\"memory\":{IMAGE}}}");
+    let body = format!("{{\"memory\":{UPLOADED}}}");
     let answer = send_text(&app, ("POST", "/v1/threads"), "", &body).await;
     let problem = answer.expect_problem(422, "memory-load-error");
     assert_eq!(pointers(&problem), ["/memory/0/parts/0/content/1/kind"]);
@@ -235,7 +282,7 @@ async fn a_list_that_speaks_as_the_system_takes_a_scope_of_its_own() {
         assert_eq!(answer.expect_problem(403, "insufficient-scope")["required"], "memory:system");
         send_as(&app, &trusted, ("PUT", &memory), list).await.expect(200);
     }
-    for list in [TOOLS, FEEDBACK, PROMPTS, KEPT, r#"[{"role":"user","content":"hi"}]"#] {
+    for list in [TOOLS, FEEDBACK, PROMPTS, KEPT, FILES, r#"[{"role":"user","content":"hi"}]"#] {
         send_as(&app, &writer, ("PUT", &memory), list).await.expect(200);
     }
 }

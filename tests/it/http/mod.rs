@@ -6,6 +6,7 @@ mod bad_input;
 mod bounds;
 mod context;
 mod diagnosis;
+mod framing_tags;
 mod journey;
 mod layers;
 mod lists;

@@ -29,12 +29,20 @@ pub(crate) struct ToolCallSeen {
     pub(crate) fence: String,
 }
 
+/// An answer that is no JSON: headers and bytes.
+#[derive(Clone)]
+struct Raw {
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
 type Reply = Arc<dyn Fn(&ToolCallSeen) -> (u16, Value) + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
     seen: Mutex<Vec<ToolCallSeen>>,
     replies: Mutex<BTreeMap<String, Reply>>,
+    raw: Mutex<BTreeMap<String, Raw>>,
     gates: Mutex<BTreeMap<String, Arc<tokio::sync::Semaphore>>>,
     arrived: tokio::sync::Notify,
 }
@@ -71,6 +79,13 @@ impl FakeTools {
         reply: impl Fn(&ToolCallSeen) -> (u16, Value) + Send + Sync + 'static,
     ) {
         self.shared.replies.lock().unwrap().insert(tool.to_owned(), Arc::new(reply));
+    }
+
+    /// A tool that answers 200 with these headers and these bytes.
+    pub(crate) fn answer_bytes(&self, tool: &str, headers: &[(&'static str, &str)], body: &[u8]) {
+        let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let raw = Raw { headers, body: body.to_vec() };
+        self.shared.raw.lock().unwrap().insert(tool.to_owned(), raw);
     }
 
     /// Holds every call of a tool until it is let through.
@@ -110,6 +125,15 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let gate = shared.gates.lock().unwrap().get(&seen.tool).cloned();
     if let Some(gate) = gate {
         drop(gate.acquire().await);
+    }
+    let raw = shared.raw.lock().unwrap().get(&seen.tool).cloned();
+    if let Some(Raw { headers, body }) = raw {
+        let mut response = body.into_response();
+        response.headers_mut().clear();
+        for (name, value) in headers {
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+        return response;
     }
     let reply = shared.replies.lock().unwrap().get(&seen.tool).cloned();
     let (status, text) = reply.map_or_else(

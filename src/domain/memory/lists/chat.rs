@@ -4,12 +4,13 @@
 //! text. Thinking that servers put beside the content says nothing about who issued it.
 
 use super::conversation::Conversation;
-use super::{bare_reply, tag, unsupported};
+use super::{bare_reply, files, tag, unsupported};
 use crate::domain::memory::checks::call_id;
 use crate::domain::memory::read::{Fields, Node, Read};
 use crate::domain::memory::v1::attempts;
 use crate::domain::memory::v2_parts::unknown_kind;
 use crate::domain::message::{RefusalPart, ReplyPart, TextPart, ThinkingPart, ToolCallPart};
+use crate::domain::step::{InputPart, InputText};
 use crate::domain::tool::{OutcomeKind, TextOutput, ToolOutcome, ToolOutput};
 
 /// Reads a message.
@@ -26,15 +27,35 @@ pub(super) fn message<'a>(
             Ok(())
         }
         "user" => {
-            let (content, texts) =
-                fields.required("content", |node| Ok((node.clone(), texts(node)?)))?;
-            conversation.ask(&content, texts)
+            let (content, parts) =
+                fields.required("content", |node| Ok((node.clone(), prompt(node)?)))?;
+            conversation.ask(&content, parts)
         }
         "assistant" => assistant(fields, conversation),
         "tool" => tool(fields, conversation),
         "function" => Err(unsupported(&at, "a function's result, which names no call")),
         _ => Err(unknown_kind(&at, "system, developer, user, assistant, tool")),
     }
+}
+
+/// What a user says: a text, or a list of texts and files.
+fn prompt(node: &Node<'_>) -> Read<Vec<InputPart>> {
+    let text = |text| InputPart::Text(InputText { text });
+    if !node.is_array() {
+        return Ok(vec![text(node.text()?)]);
+    }
+    let mut n_files = 0;
+    node.list(|part| {
+        let mut fields = part.object()?;
+        let (at, kind) = tag(&mut fields, "type")?;
+        if kind == "text" {
+            return fields.required("text", Node::text).map(text);
+        }
+        n_files += 1;
+        let file = files::chat_part(part, &kind, &mut fields, n_files);
+        let other = || Err(unsupported(&at, &format!("a part of type `{kind}`")));
+        file.unwrap_or_else(other).map(InputPart::File)
+    })
 }
 
 /// A text, or the texts of a list of parts.

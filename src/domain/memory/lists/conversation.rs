@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::id::CallId;
 use crate::domain::memory::read::{Flawed, Node, Read};
 use crate::domain::message::{Reply, ToolCallPart};
-use crate::domain::step::{ActionStep, InputPart, InputText, StepContent, SystemStep, TaskStep};
+use crate::domain::step::{ActionStep, InputPart, StepContent, SystemStep, TaskStep};
 use crate::domain::tool::ToolOutcome;
 
 /// A call of the last reply.
@@ -58,12 +58,11 @@ impl<'a> Conversation<'a> {
     }
 
     /// Appends what the person said. `node` is where it stands.
-    pub(super) fn ask(&mut self, node: &Node<'_>, texts: Vec<String>) -> Read<()> {
-        if texts.is_empty() {
+    pub(super) fn ask(&mut self, node: &Node<'_>, parts: Vec<InputPart>) -> Read<()> {
+        if parts.is_empty() {
             return Err(node.flaw("invalid_value", "a user's message has at least one part"));
         }
-        let part = |text| InputPart::Text(InputText { text });
-        self.append(StepContent::Task(TaskStep { parts: texts.into_iter().map(part).collect() }));
+        self.append(StepContent::Task(TaskStep { parts }));
         Ok(())
     }
 

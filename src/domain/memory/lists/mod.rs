@@ -9,6 +9,7 @@
 
 mod chat;
 mod conversation;
+mod files;
 mod pydantic;
 mod pydantic_reply;
 mod pydantic_tool;

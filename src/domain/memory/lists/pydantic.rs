@@ -6,11 +6,11 @@
 
 use super::conversation::Conversation;
 use super::pydantic_tool::Cause;
-use super::{each, pydantic_reply, pydantic_tool, tag, unsupported};
+use super::{each, files, pydantic_reply, pydantic_tool, tag, unsupported};
 use crate::domain::memory::checks::call_id;
 use crate::domain::memory::read::{Fields, Node, Read};
 use crate::domain::memory::v2_parts::unknown_kind;
-use crate::domain::step::{RetryCause, RetryContent, RetryStep, StepContent};
+use crate::domain::step::{InputPart, InputText, RetryCause, RetryContent, RetryStep, StepContent};
 
 /// The parts that record what the agent was.
 const OF_THE_AGENT: [&str; 5] = [
@@ -44,9 +44,9 @@ fn request_part<'a>(node: &Node<'a>, conversation: &mut Conversation<'a>) -> Rea
     match kind.as_str() {
         "system-prompt" => system_prompt(&mut fields, conversation),
         "user-prompt" => {
-            let (content, texts) =
+            let (content, parts) =
                 fields.required("content", |node| Ok((node.clone(), prompt(node)?)))?;
-            conversation.ask(&content, texts)
+            conversation.ask(&content, parts)
         }
         "tool-return" => pydantic_tool::tool_return(&mut fields, conversation),
         "retry-prompt" | "retry-feedback" => retry(&mut fields, conversation),
@@ -66,26 +66,37 @@ fn system_prompt(fields: &mut Fields<'_>, conversation: &mut Conversation<'_>) -
     Ok(())
 }
 
-/// What the person said: a text, or a list of texts and other content.
-fn prompt(node: &Node<'_>) -> Read<Vec<String>> {
+/// What the person said: a text, or a list of texts, files and other content.
+fn prompt(node: &Node<'_>) -> Read<Vec<InputPart>> {
     if !node.is_array() {
-        return Ok(vec![node.text()?]);
+        return Ok(vec![said(node.text()?)]);
     }
-    Ok(node.list(prompt_piece)?.into_iter().flatten().collect())
+    let mut n_files = 0;
+    Ok(node.list(|piece| prompt_piece(piece, &mut n_files))?.into_iter().flatten().collect())
 }
 
 /// A piece of a prompt; `None` for what only tells a provider what to cache.
-fn prompt_piece(node: &Node<'_>) -> Read<Option<String>> {
+fn prompt_piece(node: &Node<'_>, n_files: &mut usize) -> Read<Option<InputPart>> {
     if !node.is_object() {
-        return node.text().map(Some);
+        return node.text().map(said).map(Some);
     }
     let mut fields = node.object()?;
     let (at, kind) = tag(&mut fields, "kind")?;
     match kind.as_str() {
-        "text-content" | "structured-content" => fields.required("content", Node::text).map(Some),
+        "text-content" | "structured-content" => {
+            fields.required("content", Node::text).map(said).map(Some)
+        }
         "cache-point" => Ok(None),
+        file if files::is_file(file) => {
+            *n_files += 1;
+            files::content(node, file, &mut fields, *n_files).map(InputPart::File).map(Some)
+        }
         _ => Err(unsupported(&at, &format!("content of kind `{kind}`"))),
     }
+}
+
+const fn said(text: String) -> InputPart {
+    InputPart::Text(InputText { text })
 }
 
 /// A request to answer again. One with a tool's name and a call's id is that call's outcome.

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::conversation::Conversation;
-use super::unsupported;
+use super::{each, files, unsupported};
+use crate::domain::file::FilePart;
 use crate::domain::id::CallId;
 use crate::domain::memory::checks::call_id;
 use crate::domain::memory::read::{Fields, Node, Read};
@@ -134,7 +135,7 @@ pub(super) fn tool_return<'a>(
 ) -> Read<()> {
     let id = fields.required("tool_call_id", |node| Ok((node.clone(), call_id(node)?)));
     let name = fields.required("tool_name", |node| Ok((node.clone(), node.text()?)));
-    let content = fields.required("content", output);
+    let content = fields.required("content", given);
     let ending = fields.optional("outcome", |node| named(node, &ENDINGS));
     let cause = cause(fields);
     let finished_at = timestamp(fields);
@@ -144,9 +145,10 @@ pub(super) fn tool_return<'a>(
     let outcome = if kind == OutcomeKind::Success {
         let attempts = attempts(kind);
         let base = ToolOutcome::not_run(id, &name, kind, None);
-        ToolOutcome { is_error: false, output: Some(content), attempts, finished_at, ..base }
+        let Given { said: output, files, .. } = content;
+        ToolOutcome { is_error: false, output, files, attempts, finished_at, ..base }
     } else {
-        failed((id, &name), kind, shown(content), finished_at)
+        failed((id, &name), kind, content.shown()?, finished_at)
     };
     conversation.answer(&place, Some(&at), outcome);
     Ok(())
@@ -157,38 +159,86 @@ pub(super) fn kind_of(cause: Option<Cause>) -> OutcomeKind {
     cause.map_or(OutcomeKind::InvalidArguments, Cause::outcome_kind)
 }
 
-fn shown(content: ToolOutput) -> String {
-    match content {
-        ToolOutput::Text(output) => output.text,
-        ToolOutput::Json(output) => output.text(),
+/// What a tool gave back.
+#[derive(Debug)]
+struct Given<'a> {
+    /// Where it stands.
+    node: Node<'a>,
+    said: Option<ToolOutput>,
+    files: Vec<FilePart>,
+}
+
+impl Given<'_> {
+    /// The same as the message of a failure, which has a place for text alone.
+    fn shown(self) -> Read<String> {
+        if !self.files.is_empty() {
+            return Err(unsupported(&self.node, "files among what a failed call gave back"));
+        }
+        Ok(match self.said {
+            None => String::new(),
+            Some(ToolOutput::Text(output)) => output.text,
+            Some(ToolOutput::Json(output)) => output.text(),
+        })
     }
 }
 
-/// What a tool gave back: a text, or JSON as it is spelt.
-fn output(node: &Node<'_>) -> Read<ToolOutput> {
-    match node.clone().at_depth(OUTPUT_DEPTH).value()? {
-        Value::String(text) => Ok(ToolOutput::Text(TextOutput { text })),
-        json if has_file(&json) => Err(unsupported(node, "files among what a tool gave back")),
+/// What a tool gave back: a text or JSON as it is spelt, a file, or a list with files in it.
+fn given<'a>(node: &Node<'a>) -> Read<Given<'a>> {
+    let node = node.clone().at_depth(OUTPUT_DEPTH);
+    let mut files = Vec::new();
+    let mut pieces = Vec::new();
+    let mut take = |piece: &Node<'a>| {
+        match file_kind(&piece.value()?) {
+            Some(kind) if files::is_file(&kind) => {
+                let nth = files.len() + 1;
+                files.push(files::content(piece, &kind, &mut piece.object()?, nth)?);
+            }
+            Some(_) => return Err(unsupported(piece, "a file that only its provider has")),
+            None => pieces.push(piece.clone()),
+        }
+        Ok(())
+    };
+    if node.is_array() {
+        each(&node, take)?;
+    } else {
+        take(&node)?;
+    }
+    let said = match (pieces.as_slice(), files.is_empty()) {
+        (_, true) => Some(said(&node)?),
+        ([], false) => None,
+        // Beside files, a list of one is only a list for their sake.
+        ([only], false) => Some(said(only)?),
+        (several, false) => Some(listed(several)?),
+    };
+    Ok(Given { node, said, files })
+}
+
+/// The kind of a value that is a file: an object of such a `kind` that has its content.
+fn file_kind(value: &Value) -> Option<String> {
+    let kind = value.get("kind").and_then(Value::as_str)?;
+    let content = match kind {
+        "binary" => "data",
+        "uploaded-file" => "file_id",
+        address if files::is_file(address) => "url",
+        _ => return None,
+    };
+    value.get(content).map(|_| kind.to_owned())
+}
+
+/// What is left of a list whose files are taken out.
+fn listed(pieces: &[Node<'_>]) -> Read<ToolOutput> {
+    let values: Vec<Value> = pieces.iter().map(Node::value).collect::<Read<_>>()?;
+    let spelling: Vec<String> = pieces.iter().map(Node::exact).collect();
+    let spelt = JsonOutput::of(&format!("[{}]", spelling.join(","))).ok();
+    Ok(ToolOutput::Json(spelt.unwrap_or_else(|| JsonOutput::from(Value::Array(values)))))
+}
+
+fn said(node: &Node<'_>) -> Read<ToolOutput> {
+    Ok(match node.value()? {
+        Value::String(text) => ToolOutput::Text(TextOutput { text }),
         json => {
             let spelt = JsonOutput::of(&node.exact()).ok();
-            Ok(ToolOutput::Json(spelt.unwrap_or_else(|| JsonOutput::from(json))))
+            ToolOutput::Json(spelt.unwrap_or_else(|| JsonOutput::from(json)))
         }
-    }
-}
-
-/// Whether a value is a file, or a list with one: an object of such a `kind` that has its content.
-fn has_file(value: &Value) -> bool {
-    const KINDS: [(&str, &str); 6] = [
-        ("binary", "data"),
-        ("image-url", "url"),
-        ("audio-url", "url"),
-        ("video-url", "url"),
-        ("document-url", "url"),
-        ("uploaded-file", "file_id"),
-    ];
-    let is_file = |value: &Value| {
-        let kind = value.get("kind").and_then(Value::as_str);
-        KINDS.iter().any(|(known, content)| kind == Some(known) && value.get(content).is_some())
-    };
-    is_file(value) || value.as_array().is_some_and(|values| values.iter().any(is_file))
+    })
 }

@@ -12,8 +12,8 @@ const FEEDBACK: &str = include_str!("../../../../tests/data/memory_pydantic/feed
 const PROMPTS: &str = include_str!("../../../../tests/data/memory_pydantic/prompts.json");
 const KEPT: &str = include_str!("../../../../tests/data/memory_pydantic/kept.json");
 const LEGACY: &str = include_str!("../../../../tests/data/memory_pydantic/legacy.json");
-const DOCUMENTS: [&str; 6] = [PLAIN, TOOLS, FEEDBACK, PROMPTS, KEPT, LEGACY];
-const IMAGE: &str = include_str!("../../../../tests/data/memory_pydantic/image.json");
+const FILES: &str = include_str!("../../../../tests/data/memory_pydantic/files.json");
+const DOCUMENTS: [&str; 7] = [PLAIN, TOOLS, FEEDBACK, PROMPTS, KEPT, LEGACY, FILES];
 
 /// The steps of a document, as version 2 has them.
 fn steps(text: &str) -> Value {
@@ -379,21 +379,17 @@ fn nothing_that_is_missing_is_made_up() {
 
 #[test]
 fn what_a_thread_cannot_hold_is_refused_at_its_place() {
-    let found = findings(IMAGE);
-    assert_eq!(found, [("/0/parts/0/content/1/kind".to_owned(), "unsupported_content".to_owned())]);
-    let image = json!({ "type": "image_url", "image_url": { "url": "https://example.com/a" } });
+    let video = json!({ "type": "video_url", "video_url": { "url": "https://example.com/a" } });
     let text = json!({ "type": "text", "text": "a\0" });
     expect(
-        &json!([{ "role": "user", "content": [image, text] }]),
+        &json!([{ "role": "user", "content": [video, text] }]),
         &[("/0/content/0/type", "unsupported_content"), ("/0/content/1/text", "text_not_storable")],
     );
-    let call = json!({ "part_kind": "tool-call", "tool_name": "t", "tool_call_id": "a" });
-    let file = json!({ "kind": "binary", "data": "AA==", "media_type": "image/png" });
-    let given = json!({ "part_kind": "tool-return", "tool_name": "t", "tool_call_id": "a",
-                        "content": ["see", file] });
+    let uploaded = json!({ "kind": "uploaded-file", "file_id": "f", "provider_name": "openai" });
     expect(
-        &json!([{ "kind": "response", "parts": [call] }, { "kind": "request", "parts": [given] }]),
-        &[("/1/parts/0/content", "unsupported_content")],
+        &json!([{ "kind": "request", "parts": [
+            { "part_kind": "user-prompt", "content": ["see", uploaded] }] }]),
+        &[("/0/parts/0/content/1/kind", "unsupported_content")],
     );
     expect(&json!([{ "role": "user", "content": [] }]), &[("/0/content", "invalid_value")]);
 }

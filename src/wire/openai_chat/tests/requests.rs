@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::domain::id::CallId;
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
+use crate::render::names::ToolNames;
 use crate::render::profile::{EmptyContent, MaxTokensName, Profile, ROWS};
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
 use crate::wire::openai_chat::encode;
@@ -20,6 +21,7 @@ fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         turns,
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        names: ToolNames::default(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Runs over HTTP.
 
 mod create;
+mod files;
 mod idempotency;
 mod messages;
 mod model_faults;
+mod profiles;
 mod rules;
 mod steer;
+mod tool_files;
 mod tool_rules;
 mod watch;

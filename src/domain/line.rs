@@ -1,0 +1,32 @@
+//! Text of others as a single line: names, types and identifiers that stand inside of sentences.
+
+/// A text as one printable line of bounded length: a name or a type that someone else wrote.
+///
+/// Control, bidirectional and invisible characters become U+FFFD, so that the line reads as it is.
+pub fn single_line(text: &str) -> String {
+    const MAX_CHARS: usize = 128;
+    let mut line: String = text.chars().take(MAX_CHARS).map(printable).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+fn printable(c: char) -> char {
+    let invisible = matches!(c,
+        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+        | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
+    if c.is_control() || invisible { char::REPLACEMENT_CHARACTER } else { c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_line_has_no_break_and_no_hidden_character() {
+        assert_eq!(single_line("a\nb\u{202e}c\u{2028}d"), "a\u{fffd}b\u{fffd}c\u{fffd}d");
+        assert_eq!(single_line(&"x".repeat(200)).chars().count(), 129);
+        assert_eq!(single_line("Ünï cödé"), "Ünï cödé");
+    }
+}
