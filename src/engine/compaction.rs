@@ -1,0 +1,179 @@
+//! What a run does about a conversation that does not fit its model: at most once a turn, older steps
+//! are told in a shorter form from then on.
+
+use std::time::Duration;
+
+use super::perform::{Done, failed, for_good};
+use super::{Context, sanitise};
+use crate::domain::agent::ContextStrategy;
+use crate::domain::message::Reply;
+use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, ModelSpec, Provider};
+use crate::domain::run::{Failure, FailureCause};
+use crate::domain::step::{Replaces, StepContent, SummaryStep};
+use crate::machine::effect::Effect;
+use crate::machine::input::Input;
+use crate::machine::state::State;
+use crate::provider::{ModelCall, SUMMARY_TURN};
+use crate::render::compaction::{self, Cut};
+use crate::render::framing::Tags;
+use crate::render::profile::Profile;
+use crate::store::journal::LoadedRun;
+
+/// What is done before a call whose prompt does not fit.
+pub(super) enum Shortening {
+    /// Leave output out.
+    Drop(SummaryStep),
+    /// Ask for a summary.
+    Summarise(Cut, Box<ModelCall>),
+    /// Nothing.
+    Impossible,
+}
+
+/// Decides when the conversation of a run is made shorter, and how.
+pub(super) struct Compactor {
+    strategy: ContextStrategy,
+    window: Option<u32>,
+    tags: Tags,
+    first_seq: i64,
+    /// The last turn whose prompt the provider refused as too long.
+    refused: u32,
+    /// Whether the model call under way is made to shorten the conversation.
+    is_shortening: bool,
+}
+
+impl Compactor {
+    pub(super) fn of(loaded: &LoadedRun) -> Self {
+        Self {
+            strategy: loaded.agent.context_strategy,
+            window: Profile::resolve(&loaded.agent.model).context_window,
+            tags: Tags::stored(&loaded.framing.tags),
+            first_seq: loaded.memory_from,
+            refused: 0,
+            is_shortening: false,
+        }
+    }
+
+    /// Lets a turn that the provider refused as too long be tried again, with a conversation that is
+    /// made shorter first. That is once a turn, for an agent that wants it, and only where it helps.
+    pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
+        let Input::ModelFailed { turn, retryable, failure, .. } = &mut done.input else { return };
+        let is_first = !state.is_compacted() && !self.is_shortening && self.refused != *turn;
+        if is_first && is_too_long(failure) && self.cut(self.strategy, history).is_some() {
+            self.refused = *turn;
+            *retryable = true;
+            done.pause = None;
+        }
+    }
+
+    /// What to do before a call whose prompt does not fit, as far as is known.
+    pub(super) fn shortening(
+        &mut self,
+        call: &ModelCall,
+        state: &State,
+        history: &[StepContent],
+    ) -> Option<Shortening> {
+        self.is_shortening = self.is_needed(call, state);
+        self.is_shortening.then(|| {
+            // What does not fit after one time will not fit after another.
+            let strategy =
+                if state.is_compacted() { ContextStrategy::Error } else { self.strategy };
+            match self.cut(strategy, history) {
+                None => Shortening::Impossible,
+                Some(cut) if cut.replaces == Replaces::ToolOutput => {
+                    Shortening::Drop(cut.without_text())
+                }
+                Some(cut) => {
+                    let steps = (history, self.first_seq);
+                    let bounds = (call.attempt, call.timeout);
+                    let asked = summary_call(&call.spec, steps, cut, &self.tags, bounds);
+                    Shortening::Summarise(cut, Box::new(asked))
+                }
+            }
+        })
+    }
+
+    fn is_needed(&self, call: &ModelCall, state: &State) -> bool {
+        if self.refused == call.turn {
+            // Once it is shorter, whoever refused it judges again.
+            !state.is_compacted()
+        } else {
+            !compaction::fits(&call.prompt, self.window)
+        }
+    }
+
+    fn cut(&self, strategy: ContextStrategy, history: &[StepContent]) -> Option<Cut> {
+        compaction::cut(history, self.first_seq, strategy, self.window)
+    }
+}
+
+fn is_too_long(failure: &Failure) -> bool {
+    matches!(failure.cause, FailureCause::Model { kind: ModelErrorKind::ContextWindow, .. })
+}
+
+/// The call that asks a model for a summary of what is before a cut: one of its own, of no turn.
+pub(super) fn summary_call(
+    model: &ModelSpec,
+    steps: (&[StepContent], i64),
+    cut: Cut,
+    tags: &Tags,
+    (attempt, timeout): (u32, Duration),
+) -> ModelCall {
+    let profile = Profile::resolve(model);
+    let reader = (tags, profile.context_window);
+    let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
+    ModelCall { spec: model.clone(), prompt, profile, turn: SUMMARY_TURN, attempt, timeout }
+}
+
+/// Makes the conversation shorter before a call. A summary is a model call of its own, within the time
+/// of the turn that waits for it.
+pub(super) async fn shorten(
+    context: &Context,
+    effect: Effect,
+    asked: &ModelCall,
+    shortening: Shortening,
+) -> Done {
+    let (turn, attempt, provider) = (asked.turn, asked.attempt, asked.spec.provider);
+    let deadline = context.parts.clock.monotonic() + asked.timeout;
+    let summary = match shortening {
+        Shortening::Drop(summary) => Ok(summary),
+        Shortening::Summarise(cut, call) => {
+            summarise(context, cut, &ModelCall { timeout: asked.timeout, ..*call }).await
+        }
+        Shortening::Impossible => {
+            let what = "it is estimated not to fit, and is not to be or cannot be made shorter";
+            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what))
+        }
+    };
+    match summary {
+        Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
+        Err(error) => failed(context, (effect, (turn, attempt)), &for_good(error), deadline),
+    }
+}
+
+/// Asks a model for a summary, once. Its deltas are nobody's answer.
+pub(super) async fn summarise(
+    context: &Context,
+    cut: Cut,
+    call: &ModelCall,
+) -> Result<SummaryStep, ModelError> {
+    let answer = context.parts.models.call(call, &mut |_| {}).await?;
+    let mut reply = answer.reply;
+    sanitise::reply(&mut reply);
+    let text = text_of(&reply, call.spec.provider)?;
+    Ok(SummaryStep { text: Some(text), usage: reply.usage, ..cut.without_text() })
+}
+
+/// The summary that a reply holds. One that the size limit cut off still says most of it.
+fn text_of(reply: &Reply, provider: Provider) -> Result<String, ModelError> {
+    let refuse = |kind, what: &str| Err(ModelError::new(provider, kind, what));
+    if reply.finish_reason == Some(FinishReason::ContentFilter) {
+        return refuse(ModelErrorKind::ContentFilter, "the provider withheld a summary");
+    }
+    match reply.text().filter(|text| !text.trim().is_empty()) {
+        Some(text) => Ok(text),
+        None => refuse(
+            ModelErrorKind::UnusableOutput,
+            "the model was asked for a summary and wrote none",
+        ),
+    }
+}
