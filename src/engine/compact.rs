@@ -19,6 +19,7 @@ use crate::error::AgentlingError;
 use crate::provider::{ModelCall, retry};
 use crate::render::compaction::{Cut, gains, retells};
 use crate::render::framing::Tags;
+use crate::render::profile::Profile;
 use crate::store::operator::{self, OperatorWrite};
 use crate::store::steps;
 
@@ -71,7 +72,8 @@ pub(super) async fn compact(
             let agent = accept::choose_agent(context, tenant, agent).await?.spec;
             let bounds = (1, Duration::from_millis(agent.model_timeout_ms));
             let tags = Tags::stored(&thread.framing.tags);
-            let call = summary_call(&agent.model, history, cut, &tags, bounds);
+            let reader = (&tags, Profile::resolve(&agent.model).context_window);
+            let call = summary_call(&agent.model, history, cut, reader, bounds);
             written(context, &thread, (cut, call)).await?
         }
     };

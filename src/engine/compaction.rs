@@ -35,6 +35,8 @@ pub(super) struct Compactor {
     window: Option<u32>,
     tags: Tags,
     first_seq: i64,
+    /// The window of the model, should it refuse the prompt that it was last sent.
+    window_below: u32,
     /// The last turn whose prompt the provider refused as too long.
     refused: u32,
     /// Whether the model call under way is made to shorten the conversation.
@@ -48,6 +50,7 @@ impl Compactor {
             window: Profile::resolve(&loaded.agent.model).context_window,
             tags: Tags::stored(&loaded.framing.tags),
             first_seq: loaded.memory_from,
+            window_below: 0,
             refused: 0,
             is_shortening: false,
         }
@@ -58,7 +61,8 @@ impl Compactor {
     pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
         let Input::ModelFailed { turn, retryable, failure, .. } = &mut done.input else { return };
         let is_first = !state.is_compacted() && !self.is_shortening && self.refused != *turn;
-        if is_first && is_too_long(failure) && self.cut(self.strategy, history).is_some() {
+        let helps = || self.cut(self.strategy, history, Some(self.window_below)).is_some();
+        if is_first && is_too_long(failure) && helps() {
             self.refused = *turn;
             *retryable = true;
             done.pause = None;
@@ -72,20 +76,23 @@ impl Compactor {
         state: &State,
         history: &[StepContent],
     ) -> Option<Shortening> {
+        self.window_below = compaction::window_below(&call.prompt, self.window);
         self.is_shortening = self.is_needed(call, state);
         self.is_shortening.then(|| {
+            let is_refused = self.refused == call.turn;
+            let window = if is_refused { Some(self.window_below) } else { self.window };
             // What does not fit after one time will not fit after another.
             let strategy =
                 if state.is_compacted() { ContextStrategy::Error } else { self.strategy };
-            match self.cut(strategy, history) {
+            match self.cut(strategy, history, window) {
                 None => Shortening::Impossible,
                 Some(cut) if cut.replaces == Replaces::ToolOutput => {
                     Shortening::Drop(cut.without_text())
                 }
                 Some(cut) => {
                     let steps = (history, self.first_seq);
-                    let bounds = (call.attempt, call.timeout);
-                    let asked = summary_call(&call.spec, steps, cut, &self.tags, bounds);
+                    let (reader, bounds) = ((&self.tags, window), (call.attempt, call.timeout));
+                    let asked = summary_call(&call.spec, steps, cut, reader, bounds);
                     Shortening::Summarise(cut, Box::new(asked))
                 }
             }
@@ -101,8 +108,13 @@ impl Compactor {
         }
     }
 
-    fn cut(&self, strategy: ContextStrategy, history: &[StepContent]) -> Option<Cut> {
-        compaction::cut(history, self.first_seq, strategy, self.window)
+    fn cut(
+        &self,
+        strategy: ContextStrategy,
+        history: &[StepContent],
+        window: Option<u32>,
+    ) -> Option<Cut> {
+        compaction::cut(history, self.first_seq, strategy, window)
     }
 }
 
@@ -110,16 +122,16 @@ fn is_too_long(failure: &Failure) -> bool {
     matches!(failure.cause, FailureCause::Model { kind: ModelErrorKind::ContextWindow, .. })
 }
 
-/// The call that asks a model for a summary of what is before a cut: one of its own, of no turn.
+/// The call that asks a model for a summary of what is before a cut: one of its own, of no turn. It has
+/// to fit the window, where one is known.
 pub(super) fn summary_call(
     model: &ModelSpec,
     steps: (&[StepContent], i64),
     cut: Cut,
-    tags: &Tags,
+    reader: (&Tags, Option<u32>),
     (attempt, timeout): (u32, Duration),
 ) -> ModelCall {
     let profile = Profile::resolve(model);
-    let reader = (tags, profile.context_window);
     let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
     ModelCall { spec: model.clone(), prompt, profile, turn: SUMMARY_TURN, attempt, timeout }
 }
@@ -169,11 +181,6 @@ fn text_of(reply: &Reply, provider: Provider) -> Result<String, ModelError> {
     if reply.finish_reason == Some(FinishReason::ContentFilter) {
         return refuse(ModelErrorKind::ContentFilter, "the provider withheld a summary");
     }
-    match reply.text().filter(|text| !text.trim().is_empty()) {
-        Some(text) => Ok(text),
-        None => refuse(
-            ModelErrorKind::UnusableOutput,
-            "the model was asked for a summary and wrote none",
-        ),
-    }
+    let none = "the model was asked for a summary and wrote none";
+    reply.text().map_or_else(|| refuse(ModelErrorKind::UnusableOutput, none), Ok)
 }
