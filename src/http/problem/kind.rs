@@ -118,7 +118,7 @@ problems! {
     EgressDenied = 422 "egress-denied" "URL not allowed"
         "The server does not call this URL: private, loopback and special addresses, other schemes, credentials in the URL and unusual ports are refused. The operator can open exact addresses with `AGENTLING_EGRESS_ALLOW`.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
-        "The run names an agent that does not exist, or one of another tenant. Check `agent_id`.";
+        "The request names an agent that does not exist, or one of another tenant. Check `agent_id`.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
         "A tool's header is not a valid header, or is one that the server sets itself. `errors` points to it.";
     RateLimited = 429 "rate-limited" "Too many requests"
