@@ -13,6 +13,7 @@ use super::{Context, WhichAgent, accept};
 use crate::domain::id::TenantId;
 use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::model::ModelError;
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::step::{Replaces, Step, StepContent, SummaryStep};
 use crate::domain::thread::Thread;
 use crate::error::AgentlingError;
@@ -20,6 +21,8 @@ use crate::provider::{ModelCall, retry};
 use crate::render::compaction::{Cut, gains, retells};
 use crate::render::framing::Tags;
 use crate::render::profile::Profile;
+use crate::render::redact::Redactor;
+use crate::render::redacted;
 use crate::store::operator::{self, OperatorWrite};
 use crate::store::steps;
 
@@ -63,6 +66,7 @@ pub(super) async fn compact(
         return Ok(None);
     }
     let steps = steps::memory(store, tenant, id, thread.memory_from).await?;
+    let steps: Vec<StepContent> = steps.into_iter().map(|step| step.content).collect();
     let history = (steps.as_slice(), thread.memory_from);
     let cut = cut(history, &how, through_seq.unwrap_or(thread.head_seq))?;
     let summary = match how {
@@ -70,11 +74,14 @@ pub(super) async fn compact(
         Shorter::Told(text) => SummaryStep { text: Some(text), ..cut.without_text() },
         Shorter::Summarised(agent) => {
             let agent = accept::choose_agent(context, tenant, agent).await?.spec;
+            let redactor = context.parts.redaction.of_thread(id, &agent.redaction);
+            let told = redacted(&steps, &redactor);
             let bounds = (1, Duration::from_millis(agent.model_timeout_ms));
             let tags = Tags::stored(&thread.framing.tags);
             let reader = (&tags, Profile::resolve(&agent.model).context_window);
-            let call = summary_call(&agent.model, history, cut, reader, bounds);
-            written(context, &thread, (cut, call)).await?
+            let told = (&*told, thread.memory_from);
+            let call = summary_call(&agent.model, told, cut, reader, bounds);
+            written(context, (&thread, &redactor), (cut, call)).await?
         }
     };
     Ok(operator::append(store, tenant, id, StepContent::Summary(summary), write).await?)
@@ -114,13 +121,13 @@ fn cut(
 /// The summary that a model writes, unless the server stops first: whoever asked asks another one.
 async fn written(
     context: &Context,
-    thread: &Thread,
+    (thread, redactor): (&Thread, &Redactor),
     (cut, call): (Cut, ModelCall),
 ) -> Result<SummaryStep, AgentlingError> {
     tokio::select! {
         summary = patiently(context, (cut, call)) => summary.map_err(|error| {
-            let (thread, detail) = (thread.id, error.operator_detail.as_str());
-            tracing::warn!(%thread, detail, "a model was asked for a summary and failed");
+            let detail = redactor.text(RedactionChannel::Log, &error.operator_detail);
+            tracing::warn!(thread = %thread.id, detail = &*detail, "a model was asked for a summary and failed");
             error.into()
         }),
         () = context.tasks.stopping() => Err(AgentlingError::Draining),

@@ -1,6 +1,7 @@
 //! What a run does about a conversation that does not fit its model: at most once a turn, older steps
 //! are told in a shorter form from then on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::perform::{Done, failed, for_good};
@@ -17,6 +18,8 @@ use crate::provider::{ModelCall, SUMMARY_TURN};
 use crate::render::compaction::{self, Cut};
 use crate::render::framing::Tags;
 use crate::render::profile::Profile;
+use crate::render::redact::Redactor;
+use crate::render::redacted;
 use crate::store::journal::LoadedRun;
 
 /// What is done before a call whose prompt does not fit.
@@ -31,6 +34,7 @@ pub(super) enum Shortening {
 
 /// Decides when the conversation of a run is made shorter, and how.
 pub(super) struct Compactor {
+    redactor: Arc<Redactor>,
     strategy: ContextStrategy,
     window: Option<u32>,
     tags: Tags,
@@ -44,8 +48,9 @@ pub(super) struct Compactor {
 }
 
 impl Compactor {
-    pub(super) fn of(loaded: &LoadedRun) -> Self {
+    pub(super) fn of(loaded: &LoadedRun, redactor: &Arc<Redactor>) -> Self {
         Self {
+            redactor: Arc::clone(redactor),
             strategy: loaded.agent.context_strategy,
             window: Profile::resolve(&loaded.agent.model).context_window,
             tags: Tags::stored(&loaded.framing.tags),
@@ -90,7 +95,8 @@ impl Compactor {
                     Shortening::Drop(cut.without_text())
                 }
                 Some(cut) => {
-                    let steps = (history, self.first_seq);
+                    let told = redacted(history, &self.redactor);
+                    let steps = (&*told, self.first_seq);
                     let (reader, bounds) = ((&self.tags, window), (call.attempt, call.timeout));
                     let asked = summary_call(&call.spec, steps, cut, reader, bounds);
                     Shortening::Summarise(cut, Box::new(asked))
@@ -122,8 +128,8 @@ fn is_too_long(failure: &Failure) -> bool {
     matches!(failure.cause, FailureCause::Model { kind: ModelErrorKind::ContextWindow, .. })
 }
 
-/// The call that asks a model for a summary of what is before a cut: one of its own, of no turn. It has
-/// to fit the window, where one is known.
+/// The call that asks a model for a summary of what is before a cut in these steps, which are redacted:
+/// one of its own, of no turn. It has to fit the window, where one is known.
 pub(super) fn summary_call(
     model: &ModelSpec,
     steps: (&[StepContent], i64),

@@ -18,6 +18,7 @@ use crate::http::extract::{Body, Checks, IfMatch, PathId};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::http::runs::which_agent;
+use crate::http::steps::shown_step;
 use crate::http::steps::view::StepView;
 use crate::store::operator::OperatorWrite;
 
@@ -142,7 +143,8 @@ pub(super) async fn compact(
     let step = app.engine.compact(&caller.tenant, asked).await;
     let step = step.map_err(|error| refusal(&if_match, error))?;
     let step = step.ok_or_else(Problem::not_found)?;
-    Ok(Reply::created(format!("/v1/steps/{}", step.id), step.into()))
+    let location = format!("/v1/steps/{}", step.id);
+    Ok(Reply::created(location, shown_step(&app, &caller.tenant, step).await?))
 }
 
 fn refusal(if_match: &IfMatch, error: AgentlingError) -> AgentlingError {

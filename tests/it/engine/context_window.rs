@@ -488,3 +488,19 @@ async fn a_summary_means_the_same_in_another_thread() {
     };
     assert_eq!(said(&here), said(&there));
 }
+
+#[tokio::test]
+async fn what_is_kept_from_the_model_is_kept_from_the_summary_too() {
+    let model =
+        FakeModel::start([read(), says("one"), read(), says("They read."), says("two")]).await;
+    let app = TestApp::start().await;
+    let mut agent = agent(&app, &model.spec(true), "summarize", Some(WINDOW));
+    agent["redaction"] = json!([{ "name": "door", "kind": "pattern", "pattern": "open sesame" }]);
+    let first = app.run(&agent, "say open sesame").await;
+    let body = json!({ "agent": agent, "thread_id": first["thread_id"], "input": "again" });
+    assert_eq!(app.run_body(&body).await["answer"], "two");
+    let requests = model.requests();
+    let asked = &requests[3].messages()[1]["content"];
+    assert!(asked.as_str().unwrap().contains("User: say [redacted:door:"), "{asked}");
+    assert!(requests.iter().all(|request| !request.body.contains("sesame")));
+}

@@ -475,3 +475,15 @@ async fn no_connection_is_held_while_the_model_writes() {
     let (answer, busy) = tokio::join!(app.post(&path, &body), look);
     assert_eq!((answer.expect(201)["text"].as_str(), busy), (Some("They met."), 0));
 }
+
+#[tokio::test]
+async fn what_is_kept_from_the_agents_model_is_kept_from_the_summary_too() {
+    let world = World::new(&[ModelReply::text("Deep.")]).await;
+    let mut agent = world.agent.clone();
+    let rule = json!({ "name": "depth", "kind": "pattern", "pattern": "[0-9]+ m" });
+    agent["redaction"] = json!([rule]);
+    world.compact(&json!({ "strategy": "summarize", "agent": agent })).await;
+    let asked = world.model.requests().pop().unwrap().body;
+    assert!(asked.contains("The depth is [redacted:depth:"), "{asked}");
+    assert!(!asked.contains("40 m"), "{asked}");
+}
