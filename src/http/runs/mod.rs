@@ -17,7 +17,6 @@ mod stream_new;
 mod stream_reply;
 pub(super) mod view;
 
-pub(super) use new_run::which_agent;
 pub use slots::StreamSlots;
 
 use std::collections::BTreeSet;

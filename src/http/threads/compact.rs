@@ -12,12 +12,11 @@ use crate::domain::thread::Thread;
 use crate::engine::{CompactThread, Shorter};
 use crate::error::AgentlingError;
 use crate::http::AppState;
-use crate::http::agents::spec;
 use crate::http::auth::{MemoryWrite, Scoped};
 use crate::http::extract::{Body, Checks, IfMatch, PathId};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
-use crate::http::runs::which_agent;
+use crate::http::runs::new_run::{check_agent, which_agent};
 use crate::http::steps::shown_step;
 use crate::http::steps::view::StepView;
 use crate::store::operator::OperatorWrite;
@@ -42,7 +41,7 @@ pub(super) struct NewCompaction {
     #[serde(default)]
     #[schema(minimum = 1)]
     through_seq: Option<i64>,
-    /// The summary, which is not blank; in place of one that a model writes.
+    /// The summary, which is not blank; without it, one that an agent's model writes.
     #[serde(default)]
     summary: Option<String>,
     /// The id or unique name of an agent whose model writes the summary.
@@ -62,23 +61,20 @@ impl NewCompaction {
     /// Checks everything that can be known without looking anything up.
     fn check(&self) -> Result<(), AgentlingError> {
         let mut checks = Checks::new();
-        let n_agents = usize::from(self.agent_id.is_some()) + usize::from(self.agent.is_some());
         let summarizes = self.strategy == CompactStrategy::Summarize;
         if let Some(summary) = &self.summary {
             checks.not_blank("/summary", summary);
             let message = "belongs to the strategy `summarize`";
             checks.require(summarizes, "/summary", "invalid_value", message);
         }
-        let (n_wanted, message) = match (summarizes, &self.summary) {
-            (true, None) => (1, "exactly one of `agent_id`, `agent` and `summary` must be given"),
-            (true, Some(_)) => (0, "no agent is asked for a summary that is given"),
-            (false, _) => (0, "no agent is asked where no summary is written"),
-        };
-        checks.require(n_agents == n_wanted, "/agent_id", "invalid_value", message);
-        let versioned = self.agent_version.is_none_or(|version| version >= 1);
-        checks.require(versioned, "/agent_version", "invalid_value", "must be at least 1");
-        if let Some(agent) = &self.agent {
-            spec::check(agent, "/agent", &mut checks);
+        let (id, version, inline) =
+            (self.agent_id.as_ref(), self.agent_version, self.agent.as_ref());
+        if summarizes && self.summary.is_none() {
+            check_agent(&mut checks, id, version, inline);
+        } else {
+            let none = id.is_none() && version.is_none() && inline.is_none();
+            let message = "an agent is named only where its model writes a summary";
+            checks.require(none, "/agent_id", "invalid_value", message);
         }
         checks.finish()
     }
