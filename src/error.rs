@@ -92,6 +92,9 @@ pub enum AgentlingError {
     /// The history of an interrupted run's thread changed, so the run has no place to go on from.
     #[error("the thread's history changed since the run was interrupted: start a new run on it")]
     ThreadWentOn,
+    /// A thread cannot be told in a shorter form.
+    #[error("nothing up to this step would be told in a shorter form")]
+    NothingToCompact,
     /// The cursor of a stream lies behind its end.
     #[error("the last event id lies ahead of the run: its last event is {last}")]
     StreamCursorAhead {
@@ -185,6 +188,7 @@ impl AgentlingError {
             | Self::ToolNameConflict { .. }
             | Self::VersionConflict
             | Self::ThreadWentOn
+            | Self::NothingToCompact
             | Self::StreamCursorAhead { .. }
             | Self::IdConflict(_)
             | Self::PreconditionFailed

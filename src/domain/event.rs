@@ -87,7 +87,7 @@ pub enum EventData {
     Step {
         /// `seq` of the step.
         step_seq: i64,
-        /// The turn it belongs to; 0 before the first.
+        /// The last turn whose reply is over when it is recorded; 0 before the first.
         turn: u32,
     },
 }

@@ -185,12 +185,9 @@ impl Driver {
         }
     }
 
-    async fn finish(&mut self, done: Done) -> Result<Hold, StoreError> {
+    async fn finish(&mut self, mut done: Done) -> Result<Hold, StoreError> {
         self.running.remove(&done.effect);
-        if self.performer.shortens(&done, &self.state) {
-            // The same effect is due again, and its conversation is made shorter first.
-            return Ok(Hold::Kept);
-        }
+        self.performer.reconsider(&mut done, &self.state, &self.journal.history);
         self.performer.pause(done.pause.unwrap_or_default());
         let error = done.operator_detail;
         let (exchange, request) = done.heard.map(|it| (it.exchange, it.request)).unzip();

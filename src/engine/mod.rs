@@ -7,6 +7,8 @@
 
 mod accept;
 mod agents;
+mod compact;
+mod compaction;
 mod diagnosis;
 mod driver;
 mod dry_run;
@@ -30,6 +32,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
+pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use watch::{RunWatch, Seen};
@@ -44,6 +47,7 @@ use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
+use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
@@ -339,6 +343,20 @@ impl Engine {
             Added::Closing(status) => Err(AgentlingError::RunClosing { status }),
             Added::Full => Err(AgentlingError::TooManyMessages { limit: WAITING_PER_RUN.into() }),
         }
+    }
+
+    /// Tells a thread in a shorter form from now on; answers the step that says so. `None` when there
+    /// is no such thread.
+    ///
+    /// # Errors
+    /// When a run is active on the thread, it changed meanwhile, nothing is gained, the agent cannot be
+    /// used, or its model fails.
+    pub async fn compact(
+        &self,
+        tenant: &TenantId,
+        asked: CompactThread,
+    ) -> Result<Option<Step>, AgentlingError> {
+        compact::compact(&self.context, tenant, asked).await
     }
 
     /// Tells watchers in this process that a run was changed by a caller.

@@ -6,24 +6,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
+use super::compaction::{Compactor, shorten};
 use super::feed::Publisher;
 use super::predecessor::Predecessor;
 use super::prompt::{Prompter, Told};
 use super::{Context, sanitise};
-use crate::domain::agent::ContextStrategy;
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
 use crate::domain::model::{ModelError, ModelErrorKind};
 use crate::domain::run::{Failure, FailureCause};
-use crate::domain::step::{Replaces, StepContent, SummaryStep};
+use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::provider::{ModelAnswer, ModelCall, SUMMARY_TURN, retry};
-use crate::render::compaction::{self, Cut};
+use crate::provider::{ModelAnswer, ModelCall, retry};
 use crate::render::redact::Redactor;
-use crate::render::redacted;
 use crate::store::journal::{Exchange, LoadedRun};
 use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
@@ -51,16 +49,6 @@ pub(super) struct Heard {
     pub(super) request: Bytes,
 }
 
-/// What can be done with a conversation that does not fit.
-enum Shortening {
-    /// Leave output out.
-    Drop(SummaryStep),
-    /// Ask for a summary.
-    Summarise(Cut, Box<ModelCall>),
-    /// Nothing.
-    Impossible,
-}
-
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
@@ -72,8 +60,7 @@ pub(super) struct Performer {
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
     /// turn, retries and pauses included.
     began: (u32, Duration),
-    /// The last turn whose prompt the provider found too long.
-    too_long: u32,
+    compactor: Compactor,
 }
 
 impl Performer {
@@ -92,8 +79,13 @@ impl Performer {
             epoch: claim.epoch,
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
-            too_long: 0,
+            compactor: Compactor::of(loaded, redactor),
         }
+    }
+
+    /// Lets a failed call be tried again where a shorter conversation helps.
+    pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
+        self.compactor.reconsider(done, state, history);
     }
 
     /// Waits this long before the next model call, and only before that one.
@@ -117,7 +109,7 @@ impl Performer {
         match &effect {
             Effect::CallModel { turn, attempt, closing } => {
                 let call = self.model_call((*turn, *attempt), *closing, history);
-                let shortening = self.shortening(&call, state, history);
+                let shortening = self.compactor.shortening(&call, state, history);
                 let pause = std::mem::take(&mut self.pause);
                 let left = call.timeout;
                 let (context, tools) =
@@ -203,53 +195,6 @@ impl Performer {
         self.prompter.call(told, (turn, attempt), timeout)
     }
 
-    /// Whether a failed call is a reason to make the conversation shorter and ask again. It is once a
-    /// turn, for an agent that wants it.
-    pub(super) fn shortens(&mut self, done: &Done, state: &State) -> bool {
-        let Effect::CallModel { turn, .. } = done.effect else { return false };
-        let wants_it = self.prompter.agent.context_strategy != ContextStrategy::Error;
-        let is_new = !state.is_compacted() && self.too_long != turn;
-        let shortens = wants_it && is_new && is_too_long(done);
-        if shortens {
-            self.too_long = turn;
-        }
-        shortens
-    }
-
-    /// What to do before a call whose prompt does not fit, as far as is known.
-    fn shortening(
-        &self,
-        call: &ModelCall,
-        state: &State,
-        history: &[StepContent],
-    ) -> Option<Shortening> {
-        let window = self.prompter.profile.context_window;
-        if self.too_long != call.turn && compaction::fits(&call.prompt, window) {
-            return None;
-        }
-        if state.is_compacted() && self.too_long == call.turn {
-            // It was made shorter because the provider refused it; the provider judges again.
-            return None;
-        }
-        let strategy = Some(self.prompter.agent.context_strategy).filter(|_| !state.is_compacted());
-        let cut = strategy.and_then(|s| compaction::cut(history, self.first_seq, s, window));
-        Some(match cut {
-            None => Shortening::Impossible,
-            Some(cut) if cut.replaces == Replaces::ToolOutput => {
-                Shortening::Drop(cut.without_text())
-            }
-            Some(cut) => {
-                let told = redacted(history, &self.prompter.redactor);
-                let steps = (&*told, self.first_seq);
-                let reader = (&self.prompter.framing.tags, window);
-                let model = &self.prompter.agent.model;
-                let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
-                let call = ModelCall { prompt, turn: SUMMARY_TURN, ..call.clone() };
-                Shortening::Summarise(cut, Box::new(call))
-            }
-        })
-    }
-
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
         let planned = state.call(call_id).map(|call| &call.planned);
         CallRequest {
@@ -263,7 +208,7 @@ impl Performer {
 }
 
 impl Done {
-    fn of(effect: Effect, input: Input) -> Self {
+    pub(super) fn of(effect: Effect, input: Input) -> Self {
         Self { effect, input, heard: None, operator_detail: None, pause: None }
     }
 }
@@ -298,55 +243,8 @@ async fn ask(
     }
 }
 
-fn is_too_long(done: &Done) -> bool {
-    let Input::ModelFailed { failure, .. } = &done.input else { return false };
-    matches!(failure.cause, FailureCause::Model { kind: ModelErrorKind::ContextWindow, .. })
-}
-
-/// Makes the conversation shorter. A summary is a model call of its own, within the turn's time, whose
-/// deltas are nobody's answer.
-async fn shorten(
-    context: &Context,
-    effect: Effect,
-    asked: &ModelCall,
-    shortening: Shortening,
-) -> Done {
-    let (turn, attempt, provider) = (asked.turn, asked.attempt, asked.spec.provider);
-    let deadline = context.parts.clock.monotonic() + asked.timeout;
-    let summary = match shortening {
-        Shortening::Drop(summary) => Ok(summary),
-        Shortening::Summarise(cut, call) => {
-            summarise(context, cut, &ModelCall { timeout: asked.timeout, ..*call }).await
-        }
-        Shortening::Impossible => {
-            let what = "nothing in the conversation can be made shorter";
-            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what))
-        }
-    };
-    match summary {
-        Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
-        Err(error) => failed(context, (effect, (turn, attempt)), &for_good(error), deadline),
-    }
-}
-
-/// Asks a model for a summary.
-pub(super) async fn summarise(
-    context: &Context,
-    cut: Cut,
-    call: &ModelCall,
-) -> Result<SummaryStep, ModelError> {
-    let answer = context.parts.models.call(call, &mut |_| {}).await?;
-    let mut reply = answer.reply;
-    sanitise::reply(&mut reply);
-    let text = reply.text().filter(|text| !text.trim().is_empty()).ok_or_else(|| {
-        let what = "the model was asked for a summary and wrote none";
-        ModelError::new(call.spec.provider, ModelErrorKind::UnusableOutput, what)
-    })?;
-    Ok(SummaryStep { text: Some(text), usage: reply.usage, ..cut.without_text() })
-}
-
 /// A call that took all that was left of its turn has failed for good.
-fn for_good(error: ModelError) -> ModelError {
+pub(super) fn for_good(error: ModelError) -> ModelError {
     let is_ours = error.kind == ModelErrorKind::Timeout && error.provider_status.is_none();
     ModelError { retryable: error.retryable && !is_ours, ..error }
 }
@@ -372,7 +270,8 @@ fn read(
     Done::of(effect, input)
 }
 
-fn failed(
+/// What comes of a model call that failed.
+pub(super) fn failed(
     context: &Context,
     (effect, (turn, attempt)): (Effect, (u32, u32)),
     error: &ModelError,

@@ -42,7 +42,8 @@ fn of_block(block: &Block) -> u64 {
     text.saturating_add(OVERHEAD)
 }
 
-fn of_file(file: &FilePart) -> u64 {
+/// The tokens of a file.
+pub fn of_file(file: &FilePart) -> u64 {
     match &file.source {
         FileSource::Text(source) => of_text(&source.text),
         // A document's pages are counted one by one, and its size is all that is known of them.

@@ -53,6 +53,21 @@ pub async fn append(
     }))
 }
 
+/// Whether [`append`] would write now. `false` when there is no such thread.
+///
+/// # Errors
+/// As those of [`append`].
+pub async fn may_append(
+    store: &Store,
+    tenant: &TenantId,
+    id: ThreadId,
+    seen: Option<(i64, i64)>,
+) -> Result<bool, StoreError> {
+    // Dropped without a commit: nothing is written, and nothing stays locked.
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    Ok(open(&mut tx, tenant, id, seen).await?.is_some())
+}
+
 /// Sets a block of context, or withdraws it, on a thread on which no run is active; answers the thread
 /// as it then is. What the block says already is not said again. `None` when there is no such thread.
 ///
@@ -133,6 +148,8 @@ async fn insert(
 ) -> Result<Thread, StoreError> {
     let seq = thread.head_seq + 1;
     let OperatorWrite { step_id, op_id, seen: _, now } = write;
+    // What is inserted is placed as a document's steps are, whose first one is 1.
+    let content = content.moved_by(-thread.head_seq).into_owned();
     let steps = LoadedSteps { ids: vec![step_id], contents: vec![content], op_id };
     threads::insert_steps(tx, tenant, (thread.id, seq), &steps, now).await?;
     sqlx::query!(

@@ -8,7 +8,7 @@ use crate::domain::id::{CallId, ErrorId, StepId};
 use crate::domain::message::Reply;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
-use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent};
+use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
 use crate::machine::record::{Ending, Record};
 use crate::store::journal::{
@@ -177,7 +177,7 @@ impl Draft<'_> {
             Record::Compacted { summary, .. } => {
                 let usage = summary.usage.unwrap_or_default();
                 self.journal.facts.usage = self.journal.facts.usage.plus(usage);
-                self.recorded(StepContent::Summary(summary.clone()));
+                self.compacted(summary.clone());
             }
             Record::Ended(ending) => self.end(ending),
         }
@@ -209,6 +209,13 @@ impl Draft<'_> {
         let data = EventData::Step { step_seq, turn: self.journal.facts.turn };
         self.event(EventName::StepRecorded, data);
         step_seq
+    }
+
+    /// Appends a summary, which is written in the middle of a turn whose reply is still to come.
+    fn compacted(&mut self, summary: SummaryStep) {
+        let step_seq = self.step(StepContent::Summary(summary), 0, None);
+        let data = EventData::Step { step_seq, turn: self.journal.facts.turn.saturating_sub(1) };
+        self.event(EventName::StepRecorded, data);
     }
 
     fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {

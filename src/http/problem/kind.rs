@@ -79,6 +79,8 @@ problems! {
         "A request with this `Idempotency-Key` is still being worked on. Ask again with the same key after `Retry-After`.";
     VersionConflict = 409 "version-conflict" "Version conflict"
         "Somebody else changed it meanwhile. Read it again and repeat your change.";
+    NothingToCompact = 409 "nothing-to-compact" "Nothing to compact"
+        "The thread would not be told in a shorter form: it is empty, or all of it up to `through_seq` that could be replaced or left out was before. Nothing was changed, and no model was asked. There is nothing to do.";
     StreamCursorAhead = 409 "stream-cursor-ahead" "Cursor ahead of the stream"
         "`Last-Event-ID` is larger than the id of the run's last event, `limit`. Send the id of an event you have seen on this run.";
     IdConflict = 409 "id-conflict" "Id or name taken"
@@ -116,7 +118,7 @@ problems! {
     EgressDenied = 422 "egress-denied" "URL not allowed"
         "The server does not call this URL: private, loopback and special addresses, other schemes, credentials in the URL and unusual ports are refused. The operator can open exact addresses with `AGENTLING_EGRESS_ALLOW`.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
-        "The run names an agent that does not exist, or one of another tenant. Check `agent_id`.";
+        "The request names an agent that does not exist, or one of another tenant. Check `agent_id`.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
         "A tool's header is not a valid header, or is one that the server sets itself. `errors` points to it.";
     RateLimited = 429 "rate-limited" "Too many requests"

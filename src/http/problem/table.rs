@@ -39,6 +39,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         }
         Error::ToolNameConflict { .. } => say(Kind::ToolNameConflict),
         Error::VersionConflict | Error::ThreadWentOn => say(Kind::VersionConflict),
+        Error::NothingToCompact => say(Kind::NothingToCompact),
         Error::IdConflict(_) => say(Kind::IdConflict),
         Error::PreconditionFailed => say(Kind::PreconditionFailed),
         Error::UnknownAgent => say(Kind::UnknownAgent),

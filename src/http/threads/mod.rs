@@ -1,6 +1,7 @@
 //! Threads: conversations that runs append to, and their memory.
 
 mod append;
+mod compact;
 mod context;
 mod create;
 mod delete;
@@ -32,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(get::get, delete::delete))
         .routes(routes!(steps::steps, append::append))
         .routes(routes!(context::set))
+        .routes(routes!(compact::compact))
         .routes(routes!(diagnosis::diagnose))
         .merge(memory::routes())
 }

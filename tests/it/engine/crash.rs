@@ -98,6 +98,25 @@ fn with_unrepeatable_tools(tools: &FakeTools) -> Value {
     with_tools(tools, "at_most_once")
 }
 
+/// A conversation that no longer fits once it has its second output.
+fn with_compaction(tools: &FakeTools, strategy: &str) -> Value {
+    tools.answer("big", |_| (200, json!("word ".repeat(1_600))));
+    let declared = [fake(tools, "big", "pure"), fake(tools, "a", "pure")];
+    let script = [calling(&["big"]), calling(&["big", "a"]), saying("Done.")];
+    let mut agent = agent_with(&script, &declared);
+    agent["context_strategy"] = json!(strategy);
+    agent["model"]["profile"] = json!({"context_window": 4_096});
+    agent
+}
+
+fn with_a_summary(tools: &FakeTools) -> Value {
+    with_compaction(tools, "summarize")
+}
+
+fn with_output_left_out(tools: &FakeTools) -> Value {
+    with_compaction(tools, "drop_tool_output")
+}
+
 /// Accepts the run of a story without any worker at hand.
 async fn begin(db: &TestDb, tools: &FakeTools, (make, told): Story) -> Run {
     let run = accept(db, tools, &make(tools)).await;
@@ -253,6 +272,18 @@ async fn a_crash_at_any_commit_of_a_run_that_is_told_something_changes_nothing()
             let heard = "SELECT count(*) FROM run_message WHERE step_seq IS NOT NULL";
             assert_eq!(count(&app.db, heard).await, 1);
             assert_eq!(count(&app.db, "SELECT turn::bigint FROM run").await, n_turns);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_of_a_conversation_that_is_made_shorter_changes_nothing() {
+    for make in [with_a_summary as MakeAgent, with_output_left_out] {
+        at_every_commit(make, async |app, undisturbed| {
+            assert_eq!(history(&app.db).await, undisturbed);
+            let summaries = "SELECT count(*) FROM step WHERE kind = 'summary'";
+            assert_eq!(count(&app.db, summaries).await, 1);
         })
         .await;
     }

@@ -2,6 +2,7 @@
 
 mod accept;
 mod commits;
+mod context_window;
 mod crash;
 mod database;
 mod drain;

@@ -38,6 +38,7 @@ enum Takes {
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
+const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
 const CONTEXT: &str = r#"{"text":"Ann"}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
@@ -70,6 +71,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_stream", "runs:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),
     ("threads_append", "memory:system", Takes::Json(STEP)),
+    ("threads_compact", "memory:write", Takes::Json(COMPACTION)),
     ("threads_create", "memory:write", Takes::Json("{}")),
     ("threads_delete", "memory:write", Takes::Nothing),
     ("threads_diagnosis", "memory:read", Takes::Nothing),

@@ -1,0 +1,192 @@
+//! What a run does about a conversation that does not fit its model: at most once a turn, older steps
+//! are told in a shorter form from then on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::perform::{Done, failed, for_good};
+use super::{Context, sanitise};
+use crate::domain::agent::ContextStrategy;
+use crate::domain::message::Reply;
+use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, ModelSpec, Provider};
+use crate::domain::run::{Failure, FailureCause};
+use crate::domain::step::{Replaces, StepContent, SummaryStep};
+use crate::machine::effect::Effect;
+use crate::machine::input::Input;
+use crate::machine::state::State;
+use crate::provider::{ModelCall, SUMMARY_TURN};
+use crate::render::compaction::{self, Cut};
+use crate::render::framing::Tags;
+use crate::render::profile::Profile;
+use crate::render::redact::Redactor;
+use crate::render::redacted;
+use crate::store::journal::LoadedRun;
+
+/// What is done before a call whose prompt does not fit.
+pub(super) enum Shortening {
+    /// Leave output out.
+    Drop(SummaryStep),
+    /// Ask for a summary.
+    Summarise(Cut, Box<ModelCall>),
+    /// Nothing.
+    Impossible,
+}
+
+/// Decides when the conversation of a run is made shorter, and how.
+pub(super) struct Compactor {
+    redactor: Arc<Redactor>,
+    strategy: ContextStrategy,
+    window: Option<u32>,
+    tags: Tags,
+    first_seq: i64,
+    /// The window of the model, should it refuse the prompt that it was last sent.
+    window_below: u32,
+    /// The last turn whose prompt the provider refused as too long.
+    refused: u32,
+    /// Whether the model call under way is made to shorten the conversation.
+    is_shortening: bool,
+}
+
+impl Compactor {
+    pub(super) fn of(loaded: &LoadedRun, redactor: &Arc<Redactor>) -> Self {
+        Self {
+            redactor: Arc::clone(redactor),
+            strategy: loaded.agent.context_strategy,
+            window: Profile::resolve(&loaded.agent.model).context_window,
+            tags: Tags::stored(&loaded.framing.tags),
+            first_seq: loaded.memory_from,
+            window_below: 0,
+            refused: 0,
+            is_shortening: false,
+        }
+    }
+
+    /// Lets a turn that the provider refused as too long be tried again, with a conversation that is
+    /// made shorter first. That is once a turn, for an agent that wants it, and only where it helps.
+    pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
+        let Input::ModelFailed { turn, retryable, failure, .. } = &mut done.input else { return };
+        let is_first = !state.is_compacted() && !self.is_shortening && self.refused != *turn;
+        let helps = || self.cut(self.strategy, history, Some(self.window_below)).is_some();
+        if is_first && is_too_long(failure) && helps() {
+            self.refused = *turn;
+            *retryable = true;
+            done.pause = None;
+        }
+    }
+
+    /// What to do before a call whose prompt does not fit, as far as is known.
+    pub(super) fn shortening(
+        &mut self,
+        call: &ModelCall,
+        state: &State,
+        history: &[StepContent],
+    ) -> Option<Shortening> {
+        self.window_below = compaction::window_below(&call.prompt, self.window);
+        self.is_shortening = self.is_needed(call, state);
+        self.is_shortening.then(|| {
+            let is_refused = self.refused == call.turn;
+            let window = if is_refused { Some(self.window_below) } else { self.window };
+            // What does not fit after one time will not fit after another.
+            let strategy =
+                if state.is_compacted() { ContextStrategy::Error } else { self.strategy };
+            match self.cut(strategy, history, window) {
+                None => Shortening::Impossible,
+                Some(cut) if cut.replaces == Replaces::ToolOutput => {
+                    Shortening::Drop(cut.without_text())
+                }
+                Some(cut) => {
+                    let told = redacted(history, &self.redactor);
+                    let steps = (&*told, self.first_seq);
+                    let (reader, bounds) = ((&self.tags, window), (call.attempt, call.timeout));
+                    let asked = summary_call(&call.spec, steps, cut, reader, bounds);
+                    Shortening::Summarise(cut, Box::new(asked))
+                }
+            }
+        })
+    }
+
+    fn is_needed(&self, call: &ModelCall, state: &State) -> bool {
+        if self.refused == call.turn {
+            // Once it is shorter, whoever refused it judges again.
+            !state.is_compacted()
+        } else {
+            !compaction::fits(&call.prompt, self.window)
+        }
+    }
+
+    fn cut(
+        &self,
+        strategy: ContextStrategy,
+        history: &[StepContent],
+        window: Option<u32>,
+    ) -> Option<Cut> {
+        compaction::cut(history, self.first_seq, strategy, window)
+    }
+}
+
+fn is_too_long(failure: &Failure) -> bool {
+    matches!(failure.cause, FailureCause::Model { kind: ModelErrorKind::ContextWindow, .. })
+}
+
+/// The call that asks a model for a summary of what is before a cut in these steps, which are redacted:
+/// one of its own, of no turn. It has to fit the window, where one is known.
+pub(super) fn summary_call(
+    model: &ModelSpec,
+    steps: (&[StepContent], i64),
+    cut: Cut,
+    reader: (&Tags, Option<u32>),
+    (attempt, timeout): (u32, Duration),
+) -> ModelCall {
+    let profile = Profile::resolve(model);
+    let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
+    ModelCall { spec: model.clone(), prompt, profile, turn: SUMMARY_TURN, attempt, timeout }
+}
+
+/// Makes the conversation shorter before a call. A summary is a model call of its own, within the time
+/// of the turn that waits for it.
+pub(super) async fn shorten(
+    context: &Context,
+    effect: Effect,
+    asked: &ModelCall,
+    shortening: Shortening,
+) -> Done {
+    let (turn, attempt, provider) = (asked.turn, asked.attempt, asked.spec.provider);
+    let deadline = context.parts.clock.monotonic() + asked.timeout;
+    let summary = match shortening {
+        Shortening::Drop(summary) => Ok(summary),
+        Shortening::Summarise(cut, call) => {
+            summarise(context, cut, &ModelCall { timeout: asked.timeout, ..*call }).await
+        }
+        Shortening::Impossible => {
+            let what = "it is estimated not to fit, and is not to be or cannot be made shorter";
+            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what))
+        }
+    };
+    match summary {
+        Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
+        Err(error) => failed(context, (effect, (turn, attempt)), &for_good(error), deadline),
+    }
+}
+
+/// Asks a model for a summary, once. Its deltas are nobody's answer.
+pub(super) async fn summarise(
+    context: &Context,
+    cut: Cut,
+    call: &ModelCall,
+) -> Result<SummaryStep, ModelError> {
+    let answer = context.parts.models.call(call, &mut |_| {}).await?;
+    let mut reply = answer.reply;
+    sanitise::reply(&mut reply);
+    let text = text_of(&reply, call.spec.provider)?;
+    Ok(SummaryStep { text: Some(text), usage: reply.usage, ..cut.without_text() })
+}
+
+/// The summary that a reply holds. One that the size limit cut off still says most of it.
+fn text_of(reply: &Reply, provider: Provider) -> Result<String, ModelError> {
+    let refuse = |kind, what: &str| Err(ModelError::new(provider, kind, what));
+    if reply.finish_reason == Some(FinishReason::ContentFilter) {
+        return refuse(ModelErrorKind::ContentFilter, "the provider withheld a summary");
+    }
+    let none = "the model was asked for a summary and wrote none";
+    reply.text().map_or_else(|| refuse(ModelErrorKind::UnusableOutput, none), Ok)
+}
