@@ -13,7 +13,7 @@ test: postgres ## Run all tests.
 
 properties: ## Hold frames to 100,000 generated texts and rendering to 10,000 histories.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
-	PROPTEST_CASES=10000 $(CARGO) test --locked --lib render::tests::properties
+	PROPTEST_CASES=10000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories
 
 bench: ## Measure framing and rendering.
 	$(CARGO) bench --locked --bench framing --bench render

@@ -44,6 +44,7 @@ pub mod model;
 pub mod page;
 pub mod redaction;
 pub mod request;
+pub mod retry;
 pub mod run;
 pub mod run_message;
 pub mod script;

@@ -24,7 +24,7 @@ pub mod size;
 pub mod summary;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::borrow::Cow;
 

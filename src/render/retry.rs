@@ -3,13 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::framing::{FramingTag, Tags};
+pub use crate::domain::retry::plain_retry_text;
 use crate::domain::step::{ErrorDetail, RetryCause, RetryContent, RetryStep};
 
 /// The line ahead of framed feedback.
 const FEEDBACK: &str = "Your previous response failed the application's validation (this is automated feedback, not a message from the user):";
-
-/// How plain feedback ends.
-const PLAIN_END: &str = "\n\nFix the errors and try again.";
 
 /// A retry as a voice would say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,33 +81,6 @@ fn as_object(error: &ErrorDetail, input: Option<&Value>) -> Value {
     object.insert("msg".to_owned(), Value::String(error.msg.clone()));
     object.extend(input.map(|input| ("input".to_owned(), input.clone())));
     Value::Object(object)
-}
-
-/// A retry without frames, as the format of memory version 1 and the plain rendering have it.
-pub fn plain_retry_text(retry: &RetryStep) -> String {
-    match (&retry.content, retry.cause) {
-        (RetryContent::Message(text), RetryCause::NoOutput) => text.clone(),
-        (RetryContent::Message(text), RetryCause::Error) => {
-            format!("Validation feedback:\n{text}{PLAIN_END}")
-        }
-        (RetryContent::Errors(errors), RetryCause::NoOutput | RetryCause::Error) => {
-            plain_errors(errors)
-        }
-    }
-}
-
-fn plain_errors(errors: &[ErrorDetail]) -> String {
-    let list: Vec<Value> =
-        errors.iter().map(|error| as_object(error, nested_input(error))).collect();
-    let plural = if errors.len() == 1 { "" } else { "s" };
-    // A list of plain JSON values always has a text.
-    let json = serde_json::to_string_pretty(&list).unwrap_or_default();
-    format!("{} validation error{plural}:\n```json\n{json}\n```{PLAIN_END}", errors.len())
-}
-
-/// The input, unless it is at the top: there it is the reply itself, which the model has before it.
-fn nested_input(error: &ErrorDetail) -> Option<&Value> {
-    error.input.as_ref().filter(|_| error.loc.len() > 1)
 }
 
 #[cfg(test)]

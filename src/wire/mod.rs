@@ -8,6 +8,8 @@ pub mod json;
 mod mask;
 pub mod openai_chat;
 pub mod sse;
+#[cfg(test)]
+mod tests;
 
 pub use error::{RetryHints, WireError};
 

@@ -12,9 +12,8 @@ use super::v1::{ASSISTANT, ERROR_KINDS};
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ToolCallPart};
 use crate::domain::model::Usage;
-use crate::domain::step::{
-    ActionStep, InputPart, RetryCause, RetryContent, RetryStep, StepContent, TaskStep, V1Extras,
-};
+use crate::domain::retry::plain_retry_text;
+use crate::domain::step::{ActionStep, InputPart, StepContent, TaskStep, V1Extras};
 use crate::domain::tool::{OutcomeKind, ToolOutcome, ToolOutput};
 
 #[derive(Serialize)]
@@ -91,7 +90,7 @@ fn entry(step: &StepContent) -> Option<Entry<'_>> {
     match step {
         StepContent::Task(task) => Some(Entry::Task { task: task_text(task) }),
         StepContent::Action(step) => Some(Entry::Action(action(step))),
-        StepContent::Retry(retry) => Some(Entry::Task { task: retry_text(retry) }),
+        StepContent::Retry(retry) => Some(Entry::Task { task: plain_retry_text(retry) }),
         // Nothing in the format speaks in the system voice, and the user must not seem to.
         // What a summary stands for is in the document itself.
         StepContent::System(_)
@@ -105,22 +104,6 @@ fn entry(step: &StepContent) -> Option<Entry<'_>> {
 fn task_text(task: &TaskStep) -> String {
     let texts: Vec<&str> = task.parts.iter().filter_map(InputPart::text).collect();
     texts.join("\n")
-}
-
-/// A retry as the seed framework words it (`history.md` 4).
-fn retry_text(retry: &RetryStep) -> String {
-    let suffix = "\n\nFix the errors and try again.";
-    match (&retry.content, retry.cause) {
-        (RetryContent::Message(text), RetryCause::NoOutput) => text.clone(),
-        (RetryContent::Message(text), RetryCause::Error) => {
-            format!("Validation feedback:\n{text}{suffix}")
-        }
-        (RetryContent::Errors(errors), _) => {
-            let plural = if errors.len() == 1 { "" } else { "s" };
-            let list = serde_json::to_string_pretty(errors).unwrap_or_default();
-            format!("{} validation error{plural}:\n```json\n{list}\n```{suffix}", errors.len())
-        }
-    }
 }
 
 fn action(step: &ActionStep) -> Action<'_> {

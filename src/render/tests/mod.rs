@@ -3,7 +3,7 @@
 pub(crate) mod support;
 
 mod diagnosis;
-mod properties;
+pub(crate) mod properties;
 
 use support::{
     acted, answer, call, dropped, failed, refusal, retry, success, summary, system, task, text,

@@ -18,7 +18,6 @@ const OWNED: &[&str] = &["model", "messages", "stream", "stream_options", "tools
 pub fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(prompt.model));
-    body.insert("messages".to_owned(), Value::Array(messages(prompt, profile)));
     body.insert("stream".to_owned(), json!(stream));
     if stream && profile.stream_usage {
         body.insert("stream_options".to_owned(), json!({"include_usage": true}));
@@ -35,6 +34,9 @@ pub fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Vec<u8> {
             body.insert(name.clone(), value.clone());
         }
     }
+    // Last, so that a request begins with the bytes of the one before it up to where that one's
+    // conversation ends.
+    body.insert("messages".to_owned(), Value::Array(messages(prompt, profile)));
     Value::Object(body).to_string().into_bytes()
 }
 

@@ -17,6 +17,7 @@ mod replay;
 mod seed;
 mod sse;
 mod stored;
+mod tags;
 mod tools;
 
 pub(crate) use app::{Answer, TestApp, config_at, test_config, tool, with_json};
@@ -36,4 +37,5 @@ pub(crate) use replay::{Recording, Replay};
 pub(crate) use seed::{accepted, agent_with, calling, claimed, new_run, request, saying, uuid};
 pub(crate) use sse::{SseEvent, SseReader, read_stream, watch_stream};
 pub(crate) use stored::stored;
+pub(crate) use tags::tags_in;
 pub(crate) use tools::FakeTools;

@@ -85,13 +85,13 @@ fn members_are_written_in_one_fixed_order() {
     assert_eq!(
         written,
         concat!(
-            r#"{"model":"m","messages":[{"role":"system","content":"s"},"#,
-            r#"{"role":"user","content":"hi"}],"stream":true,"#,
+            r#"{"model":"m","stream":true,"#,
             r#""stream_options":{"include_usage":true},"tools":[{"type":"function","function":"#,
             r#"{"name":"f","description":"d","parameters":{"z":1,"a":{"y":2,"b":3}}}}],"#,
             r#""tool_choice":{"type":"function","function":{"name":"f"}},"#,
             r#""parallel_tool_calls":false,"max_completion_tokens":9,"temperature":0.5,"#,
-            r#""top_p":1.0,"stop":["x"],"seed":-1,"reasoning_effort":"low","user":"u"}"#,
+            r#""top_p":1.0,"stop":["x"],"seed":-1,"reasoning_effort":"low","user":"u","#,
+            r#""messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}"#,
         )
     );
 }
