@@ -144,10 +144,11 @@ views! {
 }
 
 /// A request to a model in figures. A provider's cache of prompts can serve what two requests begin
-/// with. That is little where the conversation was made shorter, where the memory was loaded or reset,
-/// where another agent or another version of it goes on with the thread, and, under `frames_and_notes`
-/// with `announce: when_needed`, once: when there is something to explain in the standing
-/// instructions. What follows the messages in a body, such as the tools, is never part of it.
+/// with, and a request begins with the whole of the one before it up to where that one's conversation
+/// ends. It is less where the conversation was made shorter, where the memory was loaded or reset, where
+/// another agent or another version of it goes on with the thread, in the closing turn, which has no
+/// tools, and, under `frames_and_notes` with `announce: when_needed`, once: when there is something to
+/// explain in the standing instructions.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = StepRequest)]
 pub(crate) struct RequestView {

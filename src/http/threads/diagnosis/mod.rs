@@ -7,7 +7,6 @@ use axum::extract::State;
 use super::find;
 use crate::domain::id::ThreadId;
 use crate::domain::memory::Finding;
-use crate::domain::redaction::RedactionChannel;
 use crate::engine;
 use crate::http::AppState;
 use crate::http::auth::{MemoryRead, Scoped};
@@ -34,9 +33,8 @@ pub(super) async fn diagnose(
 ) -> Result<Reply<DiagnosisView>, Problem> {
     let from = find(&app, &caller, id).await?.memory_from;
     let steps = steps::memory(&app.store, &caller.tenant, id, from).await?;
-    let places = steps.iter().map(|step| (step.thread_id, step.run_id)).collect();
-    let redactors = app.engine.redactors(&caller.tenant, RedactionChannel::Api, places).await?;
-    let steps: Vec<_> = steps.into_iter().map(|step| redactors.step(step).content).collect();
+    // As stored, since a diagnosis says where something is and what it is, and never what it says.
+    let steps: Vec<_> = steps.into_iter().map(|step| step.content).collect();
     let diagnosis = engine::diagnose(&steps, from, query.profile.as_deref());
     diagnosis.map(|diagnosis| Reply::ok(diagnosis.into())).ok_or_else(no_profile)
 }
