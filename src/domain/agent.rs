@@ -70,7 +70,7 @@ pub struct AgentSpec {
     #[schema(default = "frames")]
     pub framing_policy: FramingPolicy,
     /// Whether such a thread explains its system blocks to models that have no entry of their own for
-    /// them.
+    /// them. `when_needed` does so under `frames_and_notes` only.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schema(default = "when_needed")]
     pub announce: Announce,

@@ -66,10 +66,10 @@ pub struct ProfileOverrides {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 16, maximum = 128)]
     pub max_tool_name: Option<u16>,
-    /// How many tokens a conversation may have, its reply included; 1,024 or more. Absent: unknown,
+    /// How many tokens a conversation may have, its reply included; 1,024 to 1,000,000,000. Absent: unknown,
     /// and the conversation is sent as it is until the provider refuses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1024)]
+    #[schema(minimum = 1024, maximum = 1_000_000_000)]
     pub context_window: Option<u32>,
 }
 

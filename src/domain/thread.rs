@@ -29,7 +29,8 @@ labels! {
     Announce {
         /// It is not told.
         Never = "never",
-        /// With notes, it is told from the first request that holds such a block.
+        /// Under `frames_and_notes`, it is told from the first request that holds such a block; under
+        /// `frames` it is not told.
         WhenNeeded = "when_needed",
         /// It is told in every request.
         Always = "always",

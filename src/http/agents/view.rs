@@ -4,10 +4,11 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::domain::agent::{Agent, Metadata};
+use crate::domain::agent::{Agent, AgentSpec, ContextStrategy, Metadata};
 use crate::domain::id::AgentId;
 use crate::domain::model::ModelSpec;
 use crate::domain::redaction::RedactionRule;
+use crate::domain::thread::{Announce, FramingPolicy};
 use crate::domain::tool::ToolSpec;
 use crate::http::time::Time;
 
@@ -62,6 +63,12 @@ pub(super) struct AgentView {
     redact_errors: bool,
     /// What is kept from the model, from callers and from the log. The values of rules are not shown.
     redaction: Vec<RedactionRule>,
+    /// How the history of a thread that a run of this agent creates is framed.
+    framing_policy: FramingPolicy,
+    /// Whether such a thread explains its system blocks.
+    announce: Announce,
+    /// What is done when the conversation no longer fits the model.
+    context_strategy: ContextStrategy,
     /// Identical turns in a row that end a run.
     loop_limit: u32,
     /// Retries in a row for a reply that cannot be used.
@@ -73,29 +80,53 @@ pub(super) struct AgentView {
 
 impl From<Agent> for AgentView {
     fn from(agent: Agent) -> Self {
-        let spec = agent.spec;
+        // Every field is named, so that a new one cannot be left out of what callers read and send back.
+        let AgentSpec {
+            name,
+            model,
+            instructions,
+            tools,
+            output_schema,
+            max_steps,
+            model_timeout_ms,
+            tool_timeout_ms,
+            run_timeout_ms,
+            parallel_tools,
+            max_tool_output_chars,
+            redact_errors,
+            redaction,
+            framing_policy,
+            announce,
+            context_strategy,
+            loop_limit,
+            output_retries,
+            metadata,
+        } = agent.spec;
         Self {
             id: agent.id,
-            name: spec.name,
             version: agent.version,
             created_at: agent.created_at.into(),
             updated_at: agent.updated_at.into(),
             archived_at: agent.archived_at.map(Time::from),
-            model: spec.model,
-            instructions: spec.instructions,
-            tools: spec.tools,
-            output_schema: spec.output_schema,
-            max_steps: spec.max_steps,
-            model_timeout_ms: spec.model_timeout_ms,
-            tool_timeout_ms: spec.tool_timeout_ms,
-            run_timeout_ms: spec.run_timeout_ms,
-            parallel_tools: spec.parallel_tools,
-            max_tool_output_chars: spec.max_tool_output_chars,
-            redact_errors: spec.redact_errors,
-            redaction: spec.redaction.into_iter().map(RedactionRule::without_value).collect(),
-            loop_limit: spec.loop_limit,
-            output_retries: spec.output_retries,
-            metadata: spec.metadata,
+            redaction: redaction.into_iter().map(RedactionRule::without_value).collect(),
+            name,
+            model,
+            instructions,
+            tools,
+            output_schema,
+            max_steps,
+            model_timeout_ms,
+            tool_timeout_ms,
+            run_timeout_ms,
+            parallel_tools,
+            max_tool_output_chars,
+            redact_errors,
+            framing_policy,
+            announce,
+            context_strategy,
+            loop_limit,
+            output_retries,
+            metadata,
         }
     }
 }

@@ -40,6 +40,30 @@ async fn an_agent_is_read_by_id_and_name_changed_and_archived() {
 }
 
 #[tokio::test]
+async fn what_is_read_can_be_sent_back_and_changes_nothing() {
+    let app = TestApp::start().await;
+    let mut agent = speaker("a", "one");
+    agent["framing_policy"] = json!("frames_and_notes");
+    agent["announce"] = json!("always");
+    agent["context_strategy"] = json!("summarize");
+    agent["model"]["profile"] = json!({ "native_system": false, "context_window": 4_096 });
+    agent["redact_errors"] = json!(true);
+    let made = app.create_agent(&agent).await;
+    for (member, value) in agent.as_object().unwrap() {
+        assert_eq!(&made[member], value, "{member}");
+    }
+    let mut back = made.clone();
+    for ours in ["id", "version", "created_at", "updated_at"] {
+        back.as_object_mut().unwrap().remove(ours);
+    }
+    let mut again = app.put("/v1/agents/a", &back).await.expect(200);
+    assert_eq!(again["version"], 2);
+    again["version"] = made["version"].clone();
+    again["updated_at"] = made["updated_at"].clone();
+    assert_eq!(again, made);
+}
+
+#[tokio::test]
 async fn a_run_keeps_the_version_it_was_started_with() {
     let app = TestApp::start().await;
     app.create_agent(&speaker("a", "one")).await;
