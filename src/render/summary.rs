@@ -21,6 +21,8 @@ pub struct Compaction<'a> {
     pub summary: Option<&'a str>,
     /// How many of the first steps it stands for.
     pub n_replaced: usize,
+    /// How many steps stand before it.
+    pub n_before: usize,
     /// How many of the first steps are told without their tools' output.
     pub n_dropped: usize,
 }
@@ -33,15 +35,15 @@ impl<'a> Compaction<'a> {
             let StepContent::Summary(summary) = step else { continue };
             // A summary stands for steps before itself, whatever a loaded one says.
             let through = n_through(summary, first_seq).min(place);
-            compaction.take(summary, through);
+            compaction.take(summary, (through, place));
         }
         compaction
     }
 
-    fn take(&mut self, summary: &'a SummaryStep, through: usize) {
+    fn take(&mut self, summary: &'a SummaryStep, (through, place): (usize, usize)) {
         match (summary.replaces, summary.text.as_deref()) {
             (Replaces::Steps, Some(text)) if through >= self.n_replaced && through > 0 => {
-                (self.summary, self.n_replaced) = (Some(text), through);
+                (self.summary, self.n_replaced, self.n_before) = (Some(text), through, place);
             }
             (Replaces::ToolOutput, _) => self.n_dropped = self.n_dropped.max(through),
             (Replaces::Steps, _) => {}
@@ -65,7 +67,7 @@ mod tests {
     use crate::render::tests::support::{dropped, summary, task};
 
     fn of(steps: &[StepContent], first_seq: i64) -> (Option<&str>, usize, usize) {
-        let Compaction { summary, n_replaced, n_dropped } = Compaction::of(steps, first_seq);
+        let Compaction { summary, n_replaced, n_dropped, .. } = Compaction::of(steps, first_seq);
         (summary, n_replaced, n_dropped)
     }
 

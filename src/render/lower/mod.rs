@@ -73,7 +73,8 @@ pub fn lower<'a>(steps: &'a [StepContent], first_seq: i64, lowering: Lowering<'a
     let mut conversation = Conversation::new(lowering);
     let (replaced, told) = steps.split_at_checked(compaction.n_replaced).unwrap_or((&[], steps));
     if let Some(text) = compaction.summary {
-        conversation.summarise(text, replaced);
+        let open = open_task(steps, &compaction);
+        conversation.summarise(text, replaced, open);
     }
     for (place, step) in told.iter().enumerate() {
         let is_dropped = place + replaced.len() < compaction.n_dropped;
@@ -124,8 +125,9 @@ impl<'a> Conversation<'a> {
     }
 
     /// Begins with a summary in place of the first steps. What the operator said in them still holds,
-    /// so it is said again, and the context of that moment is what the conversation begins with.
-    fn summarise(&mut self, text: &str, replaced: &'a [StepContent]) {
+    /// so it is said again, and the context of that moment is what the conversation begins with. A task
+    /// that was still open is told in the person's own words.
+    fn summarise(&mut self, text: &str, replaced: &'a [StepContent], open: Option<&TaskStep>) {
         let mut said = Vec::new();
         for step in replaced {
             if let StepContent::Context(block) = step {
@@ -141,6 +143,9 @@ impl<'a> Conversation<'a> {
         self.push(Role::User, vec![Block::Text(framed)]);
         for text in said {
             self.say_as_system(text);
+        }
+        if let Some(task) = open {
+            self.append_task(task);
         }
     }
 
@@ -272,6 +277,23 @@ impl<'a> Conversation<'a> {
             );
         }
     }
+}
+
+/// The task among replaced steps that the run is still at: nothing answered it, no other came before
+/// the summary, and what comes after it does not begin with another. Between the requests of a run
+/// that stays as it is.
+fn open_task<'s>(steps: &'s [StepContent], compaction: &Compaction<'_>) -> Option<&'s TaskStep> {
+    let (before, after) = steps.split_at_checked(compaction.n_before)?;
+    let bounds = |step: &&StepContent| matches!(step, StepContent::Task(_) | StepContent::Final(_));
+    let goes_on = |step: &&StepContent| {
+        bounds(step) || matches!(step, StepContent::Action(_) | StepContent::Retry(_))
+    };
+    if matches!(after.iter().find(goes_on), Some(StepContent::Task(_))) {
+        return None;
+    }
+    let (place, last) = before.iter().enumerate().rfind(|(_, step)| bounds(step))?;
+    let is_replaced = place < compaction.n_replaced;
+    if let (StepContent::Task(task), true) = (last, is_replaced) { Some(task) } else { None }
 }
 
 /// Whether a name has the form that declared tools have.

@@ -248,6 +248,24 @@ fn a_summary_stands_for_what_it_replaces_and_operator_text_outlives_it() {
 }
 
 #[test]
+fn a_task_under_way_outlives_the_summary_in_its_own_words() {
+    let worked = |id: &str| acted(vec![call(id, "t", "{}")], vec![success(id, "r")]);
+    let openings = |steps: &[StepContent]| {
+        let turns = openai(steps);
+        texts(&turns).into_iter().skip(1).map(|(_, text)| text).take(1).collect::<Vec<_>>()
+    };
+    let open = [task("old"), answer("x"), task("open"), worked("a"), worked("b"), summary(4, "s")];
+    assert_eq!(openings(&open), ["open"]);
+    let answered = [task("old"), answer("x"), task("open"), worked("a"), summary(2, "s")];
+    assert_eq!(openings(&answered), ["open"], "it was not replaced, and is told once");
+    let done = [task("old"), worked("a"), answer("x"), summary(3, "s"), task("new")];
+    assert_eq!(openings(&done), ["new"]);
+    let mut longer = open.to_vec();
+    longer.extend([answer("y"), task("new")]);
+    assert!(openai(&longer).starts_with(&openai(&open)), "what was decided stays");
+}
+
+#[test]
 fn dropped_output_is_named_and_what_failed_is_still_told() {
     let steps = [
         task("?"),
