@@ -93,7 +93,7 @@ impl Driver {
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
-            waiting: loaded.waiting(),
+            waiting: loaded.waiting.clone(),
             performer: Performer::new(&context, &loaded, &redactor, &claim),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
