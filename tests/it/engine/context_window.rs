@@ -311,17 +311,20 @@ async fn a_summary_that_fails_for_now_is_asked_for_again_and_one_that_fails_for_
 
     let withheld =
         ModelReply::Says { text: "They".to_owned(), calls: vec![], finish: "content_filter" };
-    for (reply, kind, status) in [
-        (refuses(401, "invalid_api_key"), "auth", json!(401)),
-        (nothing(), "unusable_output", Value::Null),
-        (ModelReply::call("read", "{}"), "unusable_output", Value::Null),
-        (withheld, "content_filter", Value::Null),
+    for (reply, kind, status, n_replies) in [
+        (refuses(401, "invalid_api_key"), "auth", json!(401), 1),
+        (nothing(), "unusable_output", Value::Null, 2),
+        (ModelReply::call("read", "{}"), "unusable_output", Value::Null, 2),
+        (withheld, "content_filter", Value::Null, 2),
     ] {
         let second = Second::run("summarize", Some(WINDOW), &[read(), reply]).await;
         second.assert_failed(kind, &status);
         assert_eq!((second.requests().len(), second.summaries().await.len()), (2, 0));
     }
 }
+        let usage = &second.run["usage"];
+        let counted = (json!(7 * n_replies), json!(3 * n_replies));
+        assert_eq!((&usage["input"], &usage["output"]), (&counted.0, &counted.1), "{kind}");
 
 #[tokio::test]
 async fn a_turns_time_bounds_its_summary_and_its_reply() {
