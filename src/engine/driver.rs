@@ -22,7 +22,7 @@ use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{Surroundings, decide, due, evolve, fold};
+use crate::machine::{Surroundings, decide, due, evolve, fold, poisoned};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
@@ -320,9 +320,7 @@ impl Driver {
 /// What a claim means for the machine.
 fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
     if claim.is_poisoned {
-        let detail = "the run was claimed too often without getting on".to_owned();
-        let failure = Failure { cause: FailureCause::RunPoisoned, detail };
-        return Some(Input::Aborted { failure });
+        return Some(Input::Aborted { failure: poisoned() });
     }
     match (claim.begins, loaded.resumed) {
         // The first turn is on record with the claim.

@@ -18,7 +18,7 @@ use super::framing::{FramingTag, Tags};
 use super::names::ToolNames;
 use super::notes::{self, Author};
 use super::observation::OutputLimits;
-use super::profile::Profile;
+use super::profile::{Profile, is_name_char};
 use super::prompt::{Block, PromptTurn, Role};
 use super::repair::non_blank;
 use super::retry::{RetryText, retry_text};
@@ -276,8 +276,7 @@ impl<'a> Conversation<'a> {
 
 /// Whether a name has the form that declared tools have.
 fn is_identifier(name: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    (1..=64).contains(&name.len()) && name.bytes().all(word)
+    (1..=64).contains(&name.len()) && name.chars().all(is_name_char)
 }
 
 fn text_block(text: &str) -> Block {
