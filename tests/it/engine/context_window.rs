@@ -160,8 +160,10 @@ async fn a_conversation_that_is_estimated_too_long_is_summarised_in_a_call_of_it
     let [prompt, data] = asked.messages().try_into().unwrap();
     assert_eq!((&prompt["role"], &data["role"]), (&json!("system"), &json!("user")));
     let data = data["content"].as_str().unwrap();
-    assert!(data.starts_with("<context id=\"conversation\">\nUser: read once\n\n"), "{data}");
-    assert!(data.contains("Assistant: one") && data.ends_with("\n</context>"), "{data}");
+    let begin = "<context id=\"conversation\">\n{\"who\":\"User\",\"text\":\"read once\"}\n";
+    assert!(data.starts_with(begin), "{data}");
+    assert!(data.contains(r#"{"who":"Assistant","text":"one"}"#), "{data}");
+    assert!(data.ends_with("\n</context>"), "{data}");
     assert!(!prompt["content"].as_str().unwrap().contains("read once"));
 
     let messages = told.messages();
@@ -320,11 +322,11 @@ async fn a_summary_that_fails_for_now_is_asked_for_again_and_one_that_fails_for_
         let second = Second::run("summarize", Some(WINDOW), &[read(), reply]).await;
         second.assert_failed(kind, &status);
         assert_eq!((second.requests().len(), second.summaries().await.len()), (2, 0));
-    }
-}
         let usage = &second.run["usage"];
         let counted = (json!(7 * n_replies), json!(3 * n_replies));
         assert_eq!((&usage["input"], &usage["output"]), (&counted.0, &counted.1), "{kind}");
+    }
+}
 
 #[tokio::test]
 async fn a_turns_time_bounds_its_summary_and_its_reply() {
@@ -504,6 +506,9 @@ async fn what_is_kept_from_the_model_is_kept_from_the_summary_too() {
     assert_eq!(app.run_body(&body).await["answer"], "two");
     let requests = model.requests();
     let asked = &requests[3].messages()[1]["content"];
-    assert!(asked.as_str().unwrap().contains("User: say [redacted:door:"), "{asked}");
+    assert!(
+        asked.as_str().unwrap().contains(r#"{"who":"User","text":"say [redacted:door:"#),
+        "{asked}"
+    );
     assert!(requests.iter().all(|request| !request.body.contains("sesame")));
 }
