@@ -217,7 +217,7 @@ impl Done {
 
 /// Asks the model once.
 async fn ask(
-    context: &Context,
+    context: &Arc<Context>,
     tools: &ToolSet,
     (effect, call): (Effect, ModelCall),
     publisher: &Publisher,
