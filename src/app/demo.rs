@@ -135,7 +135,7 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
             Seen::Delta(_) | Seen::Snapshot(_) => continue,
         };
         for (name, data) in
-            http::shown_events(&running.engine, &running.store, &run, &events).await?
+            http::shown_events(&running.engine, &running.store, &tenant, (&run, &events)).await?
         {
             // A closed standard output is no reason to stop serving.
             drop(say(&transcript.lines(name, &data)));

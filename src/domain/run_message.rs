@@ -30,6 +30,23 @@ impl Voice {
             Self::System => StepContent::System(SystemStep { text }),
         }
     }
+
+    /// The voice and the text that became a step.
+    pub fn heard(step: &StepContent) -> Option<(Self, &str)> {
+        match step {
+            StepContent::Task(task) => {
+                let text = task.parts.iter().find_map(InputPart::text)?;
+                Some((Self::User, text))
+            }
+            StepContent::System(system) => Some((Self::System, &system.text)),
+            StepContent::Action(_)
+            | StepContent::Retry(_)
+            | StepContent::Context(_)
+            | StepContent::Tools(_)
+            | StepContent::Summary(_)
+            | StepContent::Final(_) => None,
+        }
+    }
 }
 
 /// A message that was added to a run.

@@ -108,11 +108,7 @@ async fn prepare(
     let (new_thread, thread_id, reset) = match start.thread {
         ThreadChoice::Existing { id, reset } => (None, id, reset),
         ThreadChoice::New => {
-            let framing = Framing {
-                policy: agent.spec.framing_policy,
-                announce: agent.spec.announce,
-                tags: context.parts.rendering.framing_tags.clone(),
-            };
+            let framing = context.framing(agent.spec.framing_policy, agent.spec.announce);
             let thread = empty_thread(ThreadId::from(ids.sortable()), framing, now);
             let id = thread.id;
             (Some(thread), id, false)

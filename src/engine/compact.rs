@@ -147,7 +147,8 @@ async fn patiently(
         let error =
             match summarise(context, cut, &ModelCall { attempt, timeout, ..call.clone() }).await {
                 Ok(summary) => return Ok(summary),
-                Err(error) => for_good(error),
+                // No run is there to count what it took.
+                Err(failed) => for_good(failed.error),
             };
         let left = deadline.saturating_sub(clock.monotonic());
         let pause = retry::backoff(attempt, error.retry_after_ms, context.jitter());

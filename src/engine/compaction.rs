@@ -8,7 +8,7 @@ use super::perform::{Done, failed, for_good};
 use super::{Context, sanitise};
 use crate::domain::agent::ContextStrategy;
 use crate::domain::message::Reply;
-use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, ModelSpec, Provider};
+use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, ModelSpec, Provider, Usage};
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::step::{Replaces, StepContent, SummaryStep};
 use crate::machine::effect::Effect;
@@ -159,12 +159,29 @@ pub(super) async fn shorten(
         }
         Shortening::Impossible => {
             let what = "it is estimated not to fit, and is not to be or cannot be made shorter";
-            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what))
+            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what).into())
         }
     };
     match summary {
         Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
-        Err(error) => failed(context, (effect, (turn, attempt)), &for_good(error), deadline),
+        Err(Unsummarised { error, spent }) => {
+            let error = for_good(error);
+            Done { spent, ..failed(context, (effect, (turn, attempt)), &error, deadline) }
+        }
+    }
+}
+
+/// Why there is no summary.
+pub(super) struct Unsummarised {
+    /// What failed.
+    pub(super) error: ModelError,
+    /// What a reply took that holds no summary.
+    pub(super) spent: Option<Usage>,
+}
+
+impl From<ModelError> for Unsummarised {
+    fn from(error: ModelError) -> Self {
+        Self { error, spent: None }
     }
 }
 
@@ -173,12 +190,15 @@ pub(super) async fn summarise(
     context: &Context,
     cut: Cut,
     call: &ModelCall,
-) -> Result<SummaryStep, ModelError> {
+) -> Result<SummaryStep, Unsummarised> {
     let answer = context.parts.models.call(call, &mut |_| {}).await?;
     let mut reply = answer.reply;
     sanitise::reply(&mut reply);
-    let text = text_of(&reply, call.spec.provider)?;
-    Ok(SummaryStep { text: Some(text), usage: reply.usage, ..cut.without_text() })
+    let usage = reply.usage;
+    match text_of(&reply, call.spec.provider) {
+        Ok(text) => Ok(SummaryStep { text: Some(text), usage, ..cut.without_text() }),
+        Err(error) => Err(Unsummarised { error, spent: usage }),
+    }
 }
 
 /// The summary that a reply holds. One that the size limit cut off still says most of it.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::feed::Publisher;
 use super::journal::{Journal, Stamp, records_of};
 use super::leases::Signals;
-use super::perform::{Done, Performer};
+use super::perform::{Done, Heard, Performer};
 use super::tally::RunTally;
 use super::{CommitPoint, Context};
 use crate::domain::limits::Limits;
@@ -22,10 +22,10 @@ use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{Surroundings, decide, due, evolve, fold};
+use crate::machine::{Surroundings, decide, due, evolve, fold, poisoned};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Exchange, Guard, LoadedRun};
+use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
 use crate::store::lease::{self, Claim};
 use crate::store::messages;
 
@@ -93,7 +93,7 @@ impl Driver {
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
-            waiting: loaded.waiting(),
+            waiting: loaded.waiting.clone(),
             performer: Performer::new(&context, &loaded, &redactor, &claim),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
@@ -189,13 +189,10 @@ impl Driver {
         self.running.remove(&done.effect);
         self.performer.reconsider(&mut done, &self.state, &self.journal.history);
         self.performer.pause(done.pause.unwrap_or_default());
-        let error = done.operator_detail;
-        let (exchange, request) = done.heard.map(|it| (it.exchange, it.request)).unzip();
-        let hold = self.take(done.input, exchange).await?;
-        if let Some(request) = request {
-            self.performer.replied(request);
-        }
-        if let (Some(detail), run) = (error, self.claim.run) {
+        self.journal.count(done.spent.unwrap_or_default());
+        let hold = self.take(done.input, done.heard).await?;
+        if let Some(detail) = done.operator_detail {
+            let run = self.claim.run;
             let error_id = self.journal.facts.failure.as_ref().map(|f| f.error_id.to_string());
             let detail = self.redactor.text(RedactionChannel::Log, &detail);
             tracing::warn!(%run, error_id, detail = &*detail, "a model call failed");
@@ -204,7 +201,7 @@ impl Driver {
     }
 
     /// Decides, commits and folds one input.
-    async fn take(&mut self, input: Input, exchange: Option<Exchange>) -> Result<Hold, StoreError> {
+    async fn take(&mut self, input: Input, heard: Option<Heard>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
         let around = Surroundings { limits: &self.limits, messages: &self.waiting };
         let records = decide(&self.state, input.clone(), around);
@@ -213,6 +210,7 @@ impl Driver {
         }
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
+        let (exchange, request) = heard.map(|it| (it.exchange, it.request)).unzip();
         let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), exchange };
         let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
         let tally = self.tally.behind(&mut batch, &mut journal);
@@ -224,14 +222,18 @@ impl Driver {
                 self.state = records.iter().fold(state, evolve);
                 let n_messages = self.state.n_messages();
                 self.waiting.retain(|message| message.number > n_messages);
+                if let Some(request) = request {
+                    self.performer.replied(request);
+                }
                 self.publisher.committed();
                 self.log_failure();
                 Ok(Hold::Kept)
             }
             Appended::MessagesWait => {
-                let exchange = stamp.exchange;
+                let heard = stamp.exchange.zip(request);
+                let heard = heard.map(|(exchange, request)| Heard { exchange, request });
                 self.listen().await?;
-                Box::pin(self.take(input, exchange)).await
+                Box::pin(self.take(input, heard)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
@@ -318,9 +320,7 @@ impl Driver {
 /// What a claim means for the machine.
 fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
     if claim.is_poisoned {
-        let detail = "the run was claimed too often without getting on".to_owned();
-        let failure = Failure { cause: FailureCause::RunPoisoned, detail };
-        return Some(Input::Aborted { failure });
+        return Some(Input::Aborted { failure: poisoned() });
     }
     match (claim.begins, loaded.resumed) {
         // The first turn is on record with the claim.

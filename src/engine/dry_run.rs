@@ -106,7 +106,7 @@ pub(super) async fn render(
     let agent = accept::choose_agent(context, tenant, agent).await?.spec;
     let mut history = History::of(context, tenant, history).await?;
     history.go_on(input, closing);
-    let framing = history.framing(&agent, &context.parts.rendering.framing_tags);
+    let framing = history.framing(context, &agent);
     let told = Told { steps: &history.steps, first_seq: history.first_seq, closing };
     let redactor = Arc::new(history.redactor(context, &agent));
     let render = |manner: &Manner, profile: Option<Profile>| {
@@ -193,13 +193,10 @@ impl History {
     }
 
     /// How it is framed: as its thread says, or as a thread that begins with it would be.
-    fn framing(&self, agent: &AgentSpec, tags: &[String]) -> Framing {
+    fn framing(&self, context: &Context, agent: &AgentSpec) -> Framing {
         let of_thread = self.thread.as_ref().map(|(_, framing)| framing.clone());
-        of_thread.unwrap_or_else(|| Framing {
-            policy: self.framing_policy.unwrap_or(agent.framing_policy),
-            announce: agent.announce,
-            tags: tags.to_vec(),
-        })
+        let policy = self.framing_policy.unwrap_or(agent.framing_policy);
+        of_thread.unwrap_or_else(|| context.framing(policy, agent.announce))
     }
 
     /// What is kept from the model.

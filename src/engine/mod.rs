@@ -126,6 +126,12 @@ impl Context {
         self.parts.clock.now()
     }
 
+    /// How a thread that is created now frames its history.
+    fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
+        let tags = self.parts.rendering.framing_tags.clone();
+        Framing { policy, announce, tags }
+    }
+
     /// A number in 0..1 for jitter, drawn from the ids' randomness.
     fn jitter(&self) -> f64 {
         let (high, _) = self.parts.ids.random().as_u64_pair();
@@ -196,8 +202,7 @@ impl Engine {
 
     /// How a thread that is created now frames its history.
     pub fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
-        let tags = self.context.parts.rendering.framing_tags.clone();
-        Framing { policy, announce, tags }
+        self.context.framing(policy, announce)
     }
 
     /// What is redacted for everyone.

@@ -14,7 +14,7 @@ use super::{Context, sanitise};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
-use crate::domain::model::{ModelError, ModelErrorKind};
+use crate::domain::model::{ModelError, ModelErrorKind, Usage};
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
@@ -37,6 +37,8 @@ pub(super) struct Done {
     pub(super) heard: Option<Heard>,
     /// What the operator should know of a failure.
     pub(super) operator_detail: Option<String>,
+    /// What a call took that leaves nothing on record.
+    pub(super) spent: Option<Usage>,
     /// How long to wait before the model is asked again.
     pub(super) pause: Option<Duration>,
 }
@@ -209,13 +211,13 @@ impl Performer {
 
 impl Done {
     pub(super) fn of(effect: Effect, input: Input) -> Self {
-        Self { effect, input, heard: None, operator_detail: None, pause: None }
+        Self { effect, input, heard: None, operator_detail: None, spent: None, pause: None }
     }
 }
 
 /// Asks the model once.
 async fn ask(
-    context: &Context,
+    context: &Arc<Context>,
     tools: &ToolSet,
     (effect, call): (Effect, ModelCall),
     publisher: &Publisher,

@@ -13,6 +13,7 @@ use super::Context;
 use super::prompt::{Prompter, Told, body_hash};
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::request::{RequestFigures, shared_prefix};
+use crate::domain::step::StepContent;
 use crate::domain::thread::Framing;
 use crate::store::StoreError;
 use crate::store::journal::LoadedRun;
@@ -24,7 +25,38 @@ pub(super) struct Predecessor {
     tenant: TenantId,
     thread: ThreadId,
     framing: Arc<Framing>,
+    /// What the run was loaded with, as far as the request may have told it.
+    at_hand: Arc<AtHand>,
     known: Arc<OnceCell<Known>>,
+}
+
+/// Steps of the thread up to the last one that is the reply to a request.
+#[derive(Debug, Default)]
+struct AtHand {
+    first_seq: i64,
+    reply_seq: i64,
+    steps: Arc<[StepContent]>,
+}
+
+impl AtHand {
+    fn of(loaded: &LoadedRun) -> Self {
+        let last = loaded.steps.iter().rposition(|step| step.request.is_some());
+        let Some(told) = last.and_then(|last| loaded.steps.get(..=last)) else {
+            return Self::default();
+        };
+        let Some((reply, told)) = told.split_last() else { return Self::default() };
+        Self {
+            first_seq: loaded.memory_from,
+            reply_seq: reply.seq,
+            steps: told.iter().map(|step| step.content.clone()).collect(),
+        }
+    }
+
+    /// The steps that a request told, where they are here.
+    fn told(&self, request: &StoredRequest) -> Option<Arc<[StepContent]>> {
+        let is_here = (self.first_seq, self.reply_seq) == (request.first_seq, request.reply_seq);
+        is_here.then(|| Arc::clone(&self.steps))
+    }
 }
 
 /// What is known of it.
@@ -48,20 +80,34 @@ impl Predecessor {
             tenant: tenant.clone(),
             thread: loaded.run.thread_id,
             framing: Arc::new(loaded.framing.clone()),
+            at_hand: Arc::new(AtHand::of(loaded)),
             known: Arc::new(OnceCell::new_with(known)),
         }
     }
 
     /// The next request is compared with this one.
     pub(super) fn replace(&mut self, body: Bytes) {
+        self.at_hand = Arc::default();
         self.known = Arc::new(OnceCell::new_with(Some(Known::Body(body))));
     }
 
     /// What is known of it, looked up where that was not done before.
-    pub(super) async fn known(&self, context: &Context) -> Known {
+    pub(super) async fn known(&self, context: &Arc<Context>) -> Known {
         let found = self.known.get_or_try_init(async || {
-            let stored = requests::last(context.store(), &self.tenant, self.thread).await?;
-            Ok(stored.map_or(Known::None, |stored| self.rendered_again(context, &stored)))
+            let (store, tenant, thread) = (context.store(), &self.tenant, self.thread);
+            let Some(stored) = requests::last(store, tenant, thread).await? else {
+                return Ok(Known::None);
+            };
+            let steps = match self.at_hand.told(&stored) {
+                Some(steps) => steps,
+                None => requests::told(store, tenant, thread, &stored).await?.into(),
+            };
+            let (it, context) = (self.clone(), Arc::clone(context));
+            let tasks = context.tasks.clone();
+            // The model's reply comes in meanwhile, and a long history takes its time.
+            let rendered =
+                tasks.compute(move || it.rendered_again(&context, &stored, &steps)).await;
+            Ok(rendered.unwrap_or(Known::Lost))
         });
         found.await.cloned().unwrap_or_else(|error: StoreError| {
             // A figure is no reason to keep a reply waiting.
@@ -70,12 +116,17 @@ impl Predecessor {
         })
     }
 
-    fn rendered_again(&self, context: &Context, stored: &StoredRequest) -> Known {
+    fn rendered_again(
+        &self,
+        context: &Context,
+        stored: &StoredRequest,
+        steps: &[StepContent],
+    ) -> Known {
         let parts = &context.parts;
         let redactor = parts.redaction.of_thread(self.thread, &stored.agent.redaction);
         let redactor = Arc::new(redactor);
         let prompter = Prompter::new(&parts.toolbox, &stored.agent, &self.framing, &redactor);
-        let (steps, first_seq) = (stored.steps.as_slice(), stored.first_seq);
+        let first_seq = stored.first_seq;
         // Whether it was asked for the closing turn is not kept: its bytes tell.
         let bodies = [false, true].into_iter().map(|closing| {
             let told = Told { steps, first_seq, closing };

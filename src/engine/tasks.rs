@@ -22,6 +22,16 @@ impl Tasks {
         drop(self.tracker.spawn(task));
     }
 
+    /// Computes something that takes long enough to hold others up, on a thread of its own. `None` when
+    /// it panicked.
+    pub async fn compute<T, F>(&self, work: F) -> Option<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.tracker.spawn_blocking(work).await.ok()
+    }
+
     /// Whether the server is shutting down.
     pub fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()

@@ -80,6 +80,9 @@ pub const METADATA_VALUE_CHARS: usize = 512;
 /// Characters of an agent's instructions.
 pub const INSTRUCTIONS_CHARS: usize = 256 * 1024;
 
+/// Characters of a message to a run.
+pub const MESSAGE_CHARS: usize = 64 * 1024;
+
 /// Characters of a text at which a reply stops.
 pub const STOP_CHARS: usize = 256;
 

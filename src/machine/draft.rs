@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
 }
 
 /// The failure of a run that is claimed again and again without getting on.
-pub(super) fn poisoned() -> Failure {
+pub fn poisoned() -> Failure {
     Failure {
         cause: FailureCause::RunPoisoned,
         detail: "the run was claimed too often without getting on".to_owned(),

@@ -20,6 +20,8 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
+pub use self::draft::poisoned;
+
 use self::draft::Draft;
 use self::effect::Effect;
 use self::input::Input;

@@ -111,9 +111,9 @@ pub struct State {
     calls: Vec<Call>,
     provider: Option<Provider>,
     pub(super) said: Said,
-    /// Retries since the last reply that could be used.
+    /// Retries since the last reply that could be used or the last message.
     pub(super) n_retries: u32,
-    /// Turns with a call that cannot be read since the last reply that could be used.
+    /// Turns with a call that cannot be read since the last reply that could be used or the last message.
     pub(super) n_unparsable: u32,
     /// Turns in a row that asked for the same, this one included; 0 after one that asked nothing.
     pub(super) n_repeats: u32,
@@ -229,11 +229,13 @@ impl State {
         }
     }
 
-    /// What a model does again after it was told something new is no repetition: repeats are counted
-    /// from the next turn.
+    /// What a model does again after it was told something new does not count as in a row with what it
+    /// did before: repeats, retries and calls that cannot be read are counted from the next turn.
     fn take_message(&mut self, number: u32) {
         self.n_messages = number;
         self.signature = None;
+        self.n_retries = 0;
+        self.n_unparsable = 0;
     }
 
     fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {
@@ -256,8 +258,8 @@ impl State {
         self.count(calls);
     }
 
-    /// Counts towards the bounds on replies of one kind in a row. A reply without calls ends the run
-    /// or is followed by a `RetryAsked`, which counts it.
+    /// Counts towards the bounds on replies of one kind in a row. A reply without calls ends the run,
+    /// is followed by a `RetryAsked`, which counts it, or by a message, after which counting begins anew.
     fn count(&mut self, calls: &[PlannedCall]) {
         let cut = is_cut(self.said.finish_reason, calls);
         if cut {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
-use super::profile::Profile;
+use super::profile::{Profile, is_name_char};
 use crate::domain::message::{Reply, ReplyPart};
 use crate::domain::tool::ToolDefinition;
 
@@ -83,8 +83,7 @@ impl ToolNames {
         if name.is_empty() {
             return UNNAMED.to_owned();
         }
-        let accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        name.chars().take(self.longest).map(|c| if accepted(c) { c } else { '_' }).collect()
+        name.chars().take(self.longest).map(|c| if is_name_char(c) { c } else { '_' }).collect()
     }
 
     fn hashed(&self, fitted: &str, name: &str, round: u32) -> String {

@@ -87,12 +87,16 @@ pub enum CallIdRule {
 impl CallIdRule {
     /// Whether an id can be told as it is.
     pub fn accepts(self, id: &str) -> bool {
-        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
         match self {
-            Self::AtMost(most) => (1..=most).contains(&id.len()) && id.bytes().all(word),
+            Self::AtMost(most) => (1..=most).contains(&id.len()) && id.chars().all(is_name_char),
             Self::Exactly(n) => id.len() == n && id.bytes().all(|b| b.is_ascii_alphanumeric()),
         }
     }
+}
+
+/// Whether every provider accepts a character in an id or in the name of a tool.
+pub const fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
 /// The model that is written into the agent: it accepts everything.

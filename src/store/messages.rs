@@ -1,5 +1,7 @@
 //! Messages to runs that are under way: added by callers, and taken by the append that begins a turn.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 
 use super::rows::At;
@@ -7,15 +9,6 @@ use super::{Store, StoreError};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::RunStatus;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
-
-/// A message as stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredMessage {
-    /// The message.
-    pub message: RunMessage,
-    /// `seq` of the step that it has become; `None` while it waits.
-    pub step_seq: Option<i64>,
-}
 
 /// How a message was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +46,8 @@ pub async fn add(
               WHERE tenant_id = $1
                 AND run_id = $2
                 AND status IN ('queued', 'running', 'interrupted')
-                -- An interrupted run has another turn before it even then.
-                AND (NOT closing OR status = 'interrupted')
+                -- A run that is interrupted, or asked to go on, has another turn before it even then.
+                AND (NOT closing OR resumed OR status = 'interrupted')
                 AND n_messages - n_messages_taken < $3
           RETURNING tenant_id, run_id, n_messages
          )
@@ -81,7 +74,7 @@ pub async fn add(
 /// Why a run took no message.
 async fn why_not(store: &Store, tenant: &TenantId, id: RunId) -> Result<Added, StoreError> {
     let row = sqlx::query!(
-        "SELECT status, closing
+        "SELECT status, closing, resumed
            FROM run
           WHERE tenant_id = $1
             AND run_id = $2",
@@ -95,7 +88,9 @@ async fn why_not(store: &Store, tenant: &TenantId, id: RunId) -> Result<Added, S
     let status = At { table: "run", id: &id }.label("status", &row.status)?;
     Ok(match status {
         RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Added::Ended(status),
-        RunStatus::Queued | RunStatus::Running if row.closing => Added::Closing(status),
+        RunStatus::Queued | RunStatus::Running if row.closing && !row.resumed => {
+            Added::Closing(status)
+        }
         RunStatus::Queued | RunStatus::Running | RunStatus::Interrupted => Added::Full,
     })
 }
@@ -110,19 +105,8 @@ pub async fn waiting(
     id: RunId,
     after: u32,
 ) -> Result<Vec<RunMessage>, StoreError> {
-    let found = of_run(store, tenant, id, after).await?;
-    Ok(found.into_iter().map(|stored| stored.message).collect())
-}
-
-/// The messages of a run that have a number after this one, in order.
-pub(super) async fn of_run(
-    store: &Store,
-    tenant: &TenantId,
-    id: RunId,
-    after: u32,
-) -> Result<Vec<StoredMessage>, StoreError> {
     let rows = sqlx::query!(
-        "SELECT number, voice, text, created_at, step_seq
+        "SELECT number, voice, text, created_at
            FROM run_message
           WHERE tenant_id = $1
             AND run_id = $2
@@ -138,14 +122,36 @@ pub(super) async fn of_run(
     let at = At { table: "run_message", id: &id };
     rows.into_iter()
         .map(|row| {
-            let message = RunMessage {
+            Ok(RunMessage {
                 run_id: id,
                 number: at.count("number", row.number)?,
                 voice: at.label("voice", &row.voice)?,
                 text: row.text,
                 created_at: row.created_at,
-            };
-            Ok(StoredMessage { message, step_seq: row.step_seq })
+            })
         })
         .collect()
+}
+
+/// The numbers of the messages that have entered a run, by `seq` of the step that they have become,
+/// which holds their text.
+pub(super) async fn heard(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<BTreeMap<i64, u32>, StoreError> {
+    let rows = sqlx::query!(
+        r#"SELECT number, step_seq AS "step_seq!"
+             FROM run_message
+            WHERE tenant_id = $1
+              AND run_id = $2
+              AND step_seq IS NOT NULL"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_all(store.worker())
+    .await
+    .map_err(StoreError::of_read)?;
+    let at = At { table: "run_message", id: &id };
+    rows.into_iter().map(|row| Ok((row.step_seq, at.count("number", row.number)?))).collect()
 }

@@ -15,8 +15,8 @@ pub struct StoredRequest {
     pub agent: AgentSpec,
     /// `seq` of the first step that it told.
     pub first_seq: i64,
-    /// The steps that it told, in order.
-    pub steps: Vec<StepContent>,
+    /// `seq` of its reply, which comes after the last step that it told.
+    pub reply_seq: i64,
     /// The hash of its body.
     pub sha256: BodyHash,
 }
@@ -56,9 +56,21 @@ pub async fn last(
     let id = StepId::from(row.step_id);
     let sha256 = body_hash(&At { table: "step", id: &id }, &row.sha256)?;
     let agent = At { table: "agent_version", id: &id }.json("spec", &row.agent)?;
-    let first_seq = row.first_seq;
-    let range = Range { thread, after: first_seq - 1, run: None, limit: row.seq - first_seq };
+    Ok(Some(StoredRequest { agent, first_seq: row.first_seq, reply_seq: row.seq, sha256 }))
+}
+
+/// The steps that a request told, in order.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn told(
+    store: &Store,
+    tenant: &TenantId,
+    thread: ThreadId,
+    request: &StoredRequest,
+) -> Result<Vec<StepContent>, StoreError> {
+    let (first_seq, limit) = (request.first_seq, request.reply_seq - request.first_seq);
+    let range = Range { thread, after: first_seq - 1, run: None, limit };
     let (steps, _) = steps::read(store.worker(), tenant, range).await?;
-    let steps = steps.into_iter().map(|step| step.content).collect();
-    Ok(Some(StoredRequest { agent, first_seq, steps, sha256 }))
+    Ok(steps.into_iter().map(|step| step.content).collect())
 }

@@ -1,7 +1,9 @@
 //! Rows to records.
 
-use crate::domain::run_message::RunMessage;
-use crate::domain::step::StepContent;
+use std::collections::BTreeMap;
+
+use crate::domain::run_message::Voice;
+use crate::domain::step::{Step, StepContent};
 use crate::domain::tool::CallState;
 use crate::machine::record::{Ending, Record};
 use crate::store::journal::LoadedRun;
@@ -11,9 +13,10 @@ use crate::store::steps::StoredCall;
 pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
     let mut records = Vec::new();
     let mut last_turn = 0;
+    let mut calls = calls_by_step(&loaded.calls);
     for step in loaded.steps.iter().filter(|step| step.run_id == Some(loaded.run.id)) {
-        if let Some(message) = loaded.messages.iter().find(|it| it.step_seq == Some(step.seq)) {
-            records.push(given(&message.message));
+        if let Some(given) = given(loaded, step) {
+            records.push(given);
             continue;
         }
         match &step.content {
@@ -25,7 +28,7 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
                 let closing = loaded.closing && step.turn == loaded.run.facts.turn;
                 let (turn, attempt) = (step.turn, step.attempt);
                 records.push(Record::TurnStarted { turn, attempt, closing });
-                let calls = calls_of(&loaded.calls, step.seq);
+                let calls = calls.remove(&step.seq).unwrap_or_default();
                 let planned = calls.iter().map(|call| call.planned.clone()).collect();
                 let reply = action.reply.clone();
                 records.push(Record::Replied { turn, attempt, reply, calls: planned });
@@ -57,13 +60,19 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
     records
 }
 
-fn given(message: &RunMessage) -> Record {
-    let RunMessage { number, voice, text, .. } = message;
-    Record::MessageGiven { number: *number, voice: *voice, text: text.clone() }
+/// The message that a step was, if it was one.
+fn given(loaded: &LoadedRun, step: &Step) -> Option<Record> {
+    let number = *loaded.heard.get(&step.seq)?;
+    let (voice, text) = Voice::heard(&step.content)?;
+    Some(Record::MessageGiven { number, voice, text: text.to_owned() })
 }
 
-fn calls_of(calls: &[StoredCall], step_seq: i64) -> Vec<&StoredCall> {
-    calls.iter().filter(|call| call.step_seq == step_seq).collect()
+fn calls_by_step(calls: &[StoredCall]) -> BTreeMap<i64, Vec<&StoredCall>> {
+    let mut by_step: BTreeMap<i64, Vec<&StoredCall>> = BTreeMap::new();
+    for call in calls {
+        by_step.entry(call.step_seq).or_default().push(call);
+    }
+    by_step
 }
 
 fn push_calls(records: &mut Vec<Record>, calls: &[&StoredCall], turn: u32) {

@@ -6,6 +6,7 @@ use crate::clock::Ids;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, ErrorId, StepId};
 use crate::domain::message::Reply;
+use crate::domain::model::Usage;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
@@ -80,6 +81,11 @@ impl Journal {
         // What had ended in order was told when it was written.
         drop(journal.newly_told());
         journal
+    }
+
+    /// Counts what a call took that leaves nothing else on record; the next batch writes it.
+    pub(crate) fn count(&mut self, spent: Usage) {
+        self.facts.usage = self.facts.usage.plus(spent);
     }
 
     /// The batch that writes a decision, and the picture after it. The picture holds only once the
@@ -175,8 +181,7 @@ impl Draft<'_> {
                 self.recorded(StepContent::Retry(retry));
             }
             Record::Compacted { summary, .. } => {
-                let usage = summary.usage.unwrap_or_default();
-                self.journal.facts.usage = self.journal.facts.usage.plus(usage);
+                self.journal.count(summary.usage.unwrap_or_default());
                 self.compacted(summary.clone());
             }
             Record::Ended(ending) => self.end(ending),
@@ -230,8 +235,7 @@ impl Draft<'_> {
 
     fn reply(&mut self, (turn, attempt): (u32, u32), reply: &Reply, calls: &[PlannedCall]) {
         let action = ActionStep { reply: reply.clone(), outcomes: Vec::new(), v1: None };
-        let usage = self.journal.facts.usage.plus(reply.usage.unwrap_or_default());
-        self.journal.facts.usage = usage;
+        self.journal.count(reply.usage.unwrap_or_default());
         let exchange = self.stamp.exchange.clone();
         let step_seq = self.step(StepContent::Action(action), attempt, exchange);
         self.journal.action_seq = step_seq;

@@ -11,6 +11,7 @@ use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
 use crate::http::extract::{Body, Checks, PathId};
+use crate::http::limits;
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::http::time::Time;
@@ -23,6 +24,7 @@ pub(super) struct NewMessage {
     #[serde(default = "user")]
     voice: Voice,
     /// The text, which is not blank.
+    #[schema(max_length = 65536)]
     text: String,
 }
 
@@ -73,6 +75,7 @@ pub(super) async fn say(
     }
     let mut checks = Checks::new();
     checks.not_blank("/text", &new.text);
+    checks.length("/text", &new.text, 0..=limits::MESSAGE_CHARS);
     checks.finish()?;
     let message = app.engine.say(&caller.tenant, id, new.voice, new.text).await?;
     Ok(Reply::accepted(format!("/v1/runs/{id}"), message.into()))

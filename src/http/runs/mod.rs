@@ -42,11 +42,10 @@ use view::RunView;
 pub async fn shown_events(
     engine: &Engine,
     store: &Store,
-    run: &Run,
-    events: &[RunEvent],
+    tenant: &TenantId,
+    (run, events): (&Run, &[RunEvent]),
 ) -> Result<Vec<(&'static str, Value)>, AgentlingError> {
-    let tenant = TenantId::default();
-    let views = events::views(engine, store, &tenant, (run, events)).await?;
+    let views = events::views(engine, store, tenant, (run, events)).await?;
     Ok(views.iter().map(|view| (view.label(), view.data_value())).collect())
 }
 

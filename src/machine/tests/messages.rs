@@ -1,7 +1,7 @@
 //! Rules about messages to a run under way: when they enter it, and what they make of its end.
 
 use super::*;
-use crate::domain::limits::STEP_LIMIT;
+use crate::domain::limits::{STEP_LIMIT, UNPARSABLE_RETRIES};
 
 /// A run that was told something while the model thinks.
 fn told(limits: Limits, voices: &[Voice]) -> Play {
@@ -76,6 +76,36 @@ fn a_message_makes_the_same_calls_anew_no_repetition() {
         };
         assert_eq!(*stop_reason, StopReason::LoopDetected);
     }
+}
+
+#[test]
+fn retries_are_counted_anew_after_a_message() {
+    let mut play = Play::thinking(Limits { max_steps: 9, ..LIMITS });
+    let empty = |play: &mut Play| play.reply(vec![thinking("hm")], FinishReason::Stop);
+    for _ in 0..LIMITS.output_retries {
+        assert_eq!(model_failure(&empty(&mut play)), None);
+    }
+    play.tell(Voice::User);
+    assert_eq!(play.say("Rainy.")[1..], [recorded(3), given(1, Voice::User), turn(4, 1)]);
+    for _ in 0..LIMITS.output_retries {
+        assert_eq!(model_failure(&empty(&mut play)), None);
+    }
+    assert_eq!(model_failure(&empty(&mut play)), Some(ModelErrorKind::UnusableOutput));
+}
+
+#[test]
+fn calls_that_cannot_be_read_are_counted_anew_after_a_message() {
+    let mut play = Play::thinking(Limits { max_steps: 9, ..LIMITS });
+    let ask = |play: &mut Play, n: u32| play.ask(vec![unparsable(&format!("u{n}"))]);
+    for n in 1..=UNPARSABLE_RETRIES {
+        assert_eq!(model_failure(&ask(&mut play, n)), None);
+    }
+    play.tell(Voice::User);
+    assert_eq!(play.say("Rainy.")[1..], [recorded(3), given(1, Voice::User), turn(4, 1)]);
+    for n in 4..4 + UNPARSABLE_RETRIES {
+        assert_eq!(model_failure(&ask(&mut play, n)), None);
+    }
+    assert_eq!(model_failure(&ask(&mut play, 9)), Some(ModelErrorKind::UnusableOutput));
 }
 
 #[test]

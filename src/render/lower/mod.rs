@@ -6,6 +6,8 @@
 
 mod action;
 
+use std::collections::BTreeSet;
+
 pub use action::framed_thinking;
 
 use super::FramingRules;
@@ -18,7 +20,7 @@ use super::framing::{FramingTag, Tags};
 use super::names::ToolNames;
 use super::notes::{self, Author};
 use super::observation::OutputLimits;
-use super::profile::Profile;
+use super::profile::{Profile, is_name_char};
 use super::prompt::{Block, PromptTurn, Role};
 use super::repair::non_blank;
 use super::retry::{RetryText, retry_text};
@@ -96,7 +98,9 @@ struct Conversation<'a> {
     has_framed_system: bool,
     ids: CallIds,
     names: ToolNames,
-    /// The calls of the run's last action that had any.
+    /// The tools that an earlier step vouches for: it declared them, or called them with success.
+    vouched: BTreeSet<&'a str>,
+    /// The calls of the last action that had any, since the run was last told something.
     last_calls: Vec<Signature>,
     /// What the step before was, when it was an action that answers.
     answered: Answered,
@@ -119,6 +123,7 @@ impl<'a> Conversation<'a> {
             has_framed_system: false,
             ids: CallIds::new(lowering.profile),
             names: ToolNames::new(lowering.tools, lowering.profile),
+            vouched: BTreeSet::new(),
             last_calls: Vec::new(),
             answered: Answered::No,
         }
@@ -130,6 +135,7 @@ impl<'a> Conversation<'a> {
     fn summarise(&mut self, text: &str, replaced: &'a [StepContent], open: Option<&TaskStep>) {
         let mut said = Vec::new();
         for step in replaced {
+            self.vouch(step);
             if let StepContent::Context(block) = step {
                 self.blocks.change(block);
             } else if let StepContent::System(system) = step
@@ -160,12 +166,39 @@ impl<'a> Conversation<'a> {
                 RetryText::System(text) => self.say_as_system(&text),
                 RetryText::User(text) => self.push(Role::User, vec![Block::Text(text)]),
             },
-            StepContent::System(system) => self.say_as_system(&system.text),
+            StepContent::System(system) => {
+                // As with a task, the same calls may be worth making after it; only the fixed sentence
+                // says nothing new. The machine counts the repeats that end a run likewise.
+                if system.text != STEP_LIMIT {
+                    self.last_calls.clear();
+                }
+                self.say_as_system(&system.text);
+            }
             StepContent::Context(block) => self.change_context(block),
             StepContent::Tools(tools) => self.announce(tools),
             // It was told in place of what it stands for.
             StepContent::Summary(_) => self.answered = before,
             StepContent::Final(answer) => self.append_final(answer, &before),
+        }
+        self.vouch(step);
+    }
+
+    /// Remembers the tools that a step shows to have been there.
+    fn vouch(&mut self, step: &'a StepContent) {
+        match step {
+            StepContent::Tools(tools) => {
+                self.vouched.extend(tools.added.iter().map(String::as_str));
+            }
+            StepContent::Action(action) => {
+                let succeeded = action.outcomes.iter().filter(|outcome| !outcome.is_error);
+                self.vouched.extend(succeeded.map(|outcome| outcome.name.as_str()));
+            }
+            StepContent::Task(_)
+            | StepContent::Retry(_)
+            | StepContent::System(_)
+            | StepContent::Context(_)
+            | StepContent::Summary(_)
+            | StepContent::Final(_) => {}
         }
     }
 
@@ -188,12 +221,16 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Only what the run declares can have come, and only what it does not declare can have gone; a
-    /// name that no declaration vouches for must at least look like one of a tool.
+    /// Only what the run declares can have come. What has gone, it no longer declares: an earlier step
+    /// has to vouch that there was such a tool, or the words of whoever reports the change would be
+    /// said in the system voice; and the name must look like one of a tool, since no declaration is
+    /// there to have checked it.
     fn announce(&mut self, change: &ToolsStep) {
         let is_declared = |name: &str| self.lowering.tools.iter().any(|tool| tool.name == name);
         let removed = change.removed.iter().map(String::as_str);
-        let removed = removed.filter(|name| !is_declared(name) && is_identifier(name));
+        let removed = removed.filter(|name| {
+            !is_declared(name) && self.vouched.contains(name) && is_identifier(name)
+        });
         let added = change.added.iter().filter(|name| is_declared(name) && is_nameable(name));
         let added = added.map(|name| self.names.find(name).unwrap_or(name));
         let texts =
@@ -222,7 +259,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn append_task(&mut self, task: &TaskStep) {
-        // A task begins a run, and repeats are counted within one.
+        // A task begins a run or is said in the middle of one: repeats are counted from here.
         self.last_calls.clear();
         let mut blocks: Vec<Block> =
             task.parts.iter().filter_map(|part| self.input_block(part)).collect();
@@ -298,8 +335,7 @@ fn open_task<'s>(steps: &'s [StepContent], compaction: &Compaction<'_>) -> Optio
 
 /// Whether a name has the form that declared tools have.
 fn is_identifier(name: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    (1..=64).contains(&name.len()) && name.bytes().all(word)
+    (1..=64).contains(&name.len()) && name.chars().all(is_name_char)
 }
 
 fn text_block(text: &str) -> Block {

@@ -4,10 +4,12 @@ mod append;
 
 pub use append::append;
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::messages::{self, StoredMessage};
+use super::messages;
 use super::rows::At;
 use super::runs::RunRow;
 use super::steps::{self, Range, StoredCall};
@@ -49,16 +51,10 @@ pub struct LoadedRun {
     pub calls: Vec<StoredCall>,
     /// The number of the last message that entered the run; 0 before the first.
     pub n_messages: u32,
-    /// The messages to the run, in order.
-    pub messages: Vec<StoredMessage>,
-}
-
-impl LoadedRun {
+    /// The numbers of the messages that have entered the run, by `seq` of the step they have become.
+    pub heard: BTreeMap<i64, u32>,
     /// The messages that have not entered the run yet, in order.
-    pub fn waiting(&self) -> Vec<RunMessage> {
-        let waiting = self.messages.iter().filter(|stored| stored.step_seq.is_none());
-        waiting.map(|stored| stored.message.clone()).collect()
-    }
+    pub waiting: Vec<RunMessage>,
 }
 
 /// Where the journal of a run ends: the compare-and-set of every append.
@@ -114,12 +110,11 @@ pub async fn load(
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
     let memory_from = row.memory_from;
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
-    let has_messages = row.n_messages > 0;
+    let all = at.count("n_messages", row.n_messages)?;
     let run = Run::try_from(row.run())?;
     let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
     let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
-    let messages =
-        if has_messages { messages::of_run(store, tenant, id, 0).await? } else { Vec::new() };
+    let (heard, waiting) = said_to(store, tenant, id, (n_messages, all)).await?;
     Ok(Some(LoadedRun {
         run,
         agent,
@@ -133,8 +128,27 @@ pub async fn load(
         steps,
         calls,
         n_messages,
-        messages,
+        heard,
+        waiting,
     }))
+}
+
+/// What was said to a run: what has entered it, and what waits. There are so many messages that have
+/// entered it, and so many in all.
+async fn said_to(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    (n_heard, all): (u32, u32),
+) -> Result<(BTreeMap<i64, u32>, Vec<RunMessage>), StoreError> {
+    let heard =
+        if n_heard > 0 { messages::heard(store, tenant, id).await? } else { BTreeMap::new() };
+    let waiting = if all > n_heard {
+        messages::waiting(store, tenant, id, n_heard).await?
+    } else {
+        Vec::new()
+    };
+    Ok((heard, waiting))
 }
 
 /// A run's row and what of its thread and agent it needs.

@@ -160,8 +160,10 @@ async fn a_conversation_that_is_estimated_too_long_is_summarised_in_a_call_of_it
     let [prompt, data] = asked.messages().try_into().unwrap();
     assert_eq!((&prompt["role"], &data["role"]), (&json!("system"), &json!("user")));
     let data = data["content"].as_str().unwrap();
-    assert!(data.starts_with("<context id=\"conversation\">\nUser: read once\n\n"), "{data}");
-    assert!(data.contains("Assistant: one") && data.ends_with("\n</context>"), "{data}");
+    let begin = "<context id=\"conversation\">\n{\"who\":\"User\",\"text\":\"read once\"}\n";
+    assert!(data.starts_with(begin), "{data}");
+    assert!(data.contains(r#"{"who":"Assistant","text":"one"}"#), "{data}");
+    assert!(data.ends_with("\n</context>"), "{data}");
     assert!(!prompt["content"].as_str().unwrap().contains("read once"));
 
     let messages = told.messages();
@@ -313,15 +315,18 @@ async fn a_summary_that_fails_for_now_is_asked_for_again_and_one_that_fails_for_
 
     let withheld =
         ModelReply::Says { text: "They".to_owned(), calls: vec![], finish: "content_filter" };
-    for (reply, kind, status) in [
-        (refuses(401, "invalid_api_key"), "auth", json!(401)),
-        (nothing(), "unusable_output", Value::Null),
-        (ModelReply::call("read", "{}"), "unusable_output", Value::Null),
-        (withheld, "content_filter", Value::Null),
+    for (reply, kind, status, n_replies) in [
+        (refuses(401, "invalid_api_key"), "auth", json!(401), 1),
+        (nothing(), "unusable_output", Value::Null, 2),
+        (ModelReply::call("read", "{}"), "unusable_output", Value::Null, 2),
+        (withheld, "content_filter", Value::Null, 2),
     ] {
         let second = Second::run("summarize", Some(WINDOW), &[read(), reply]).await;
         second.assert_failed(kind, &status);
         assert_eq!((second.requests().len(), second.summaries().await.len()), (2, 0));
+        let usage = &second.run["usage"];
+        let counted = (json!(7 * n_replies), json!(3 * n_replies));
+        assert_eq!((&usage["input"], &usage["output"]), (&counted.0, &counted.1), "{kind}");
     }
 }
 
@@ -503,6 +508,9 @@ async fn what_is_kept_from_the_model_is_kept_from_the_summary_too() {
     assert_eq!(app.run_body(&body).await["answer"], "two");
     let requests = model.requests();
     let asked = &requests[3].messages()[1]["content"];
-    assert!(asked.as_str().unwrap().contains("User: say [redacted:door:"), "{asked}");
+    assert!(
+        asked.as_str().unwrap().contains(r#"{"who":"User","text":"say [redacted:door:"#),
+        "{asked}"
+    );
     assert!(requests.iter().all(|request| !request.body.contains("sesame")));
 }

@@ -180,7 +180,7 @@ async fn an_append_that_would_go_past_a_message_says_so_and_writes_nothing() {
     assert_eq!(count(&db, taken).await, 1);
     let loaded = agentling::store::journal::load(&store, &guard.tenant, guard.run).await;
     let loaded = loaded.unwrap().unwrap();
-    assert_eq!((loaded.n_messages, loaded.messages.len(), loaded.waiting().len()), (1, 1, 0));
+    assert_eq!((loaded.n_messages, loaded.heard.len(), loaded.waiting.len()), (1, 1, 0));
 }
 
 #[tokio::test]

@@ -109,13 +109,20 @@ fn system_voice() -> Vec<Case> {
         case(
             "tools_changed",
             [
+                tools(&["gone", "also_gone", FORGED], &[]),
                 asked(),
                 answer("Eleven."),
-                tools(&["look", "a`b", "undeclared"], &["gone", "look", "also_gone", FORGED]),
+                tools(
+                    &["look", "a`b", "undeclared"],
+                    &["gone", "never_there", "look", "also_gone", FORGED],
+                ),
                 asked(),
             ],
         ),
-        case("tools_changed_without_a_name_to_tell", [asked(), tools(&["a`b"], &[FORGED])]),
+        case(
+            "tools_changed_without_a_name_to_tell",
+            [tools(&[FORGED], &[]), asked(), tools(&["a`b"], &["never_there", FORGED])],
+        ),
     ]
 }
 

@@ -243,6 +243,33 @@ async fn a_run_in_its_closing_turn_takes_no_message_since_it_would_not_hear_it()
 }
 
 #[tokio::test]
+async fn a_run_that_was_interrupted_in_its_closing_turn_takes_messages_from_the_moment_it_is_resumed()
+ {
+    let app = TestApp::with(&[("AGENTLING_CONCURRENCY", "1")]).await;
+    let closing = vec![Piece::Text("En"), Piece::Hold, Piece::Text("d.")];
+    let calls = vec![Piece::Call("nobody", json!({}))];
+    let model = HeldModel::saying([calls, closing, vec![Piece::Text("Well.")]]).await;
+    let agent = json!({ "name": "a", "model": model.spec(), "max_steps": 1 });
+    let mut stream = app.start_stream(&json!({ "agent": agent, "input": "hi" })).await;
+    let run = stream.until("text.delta").await[0].data.clone();
+    app.post(&format!("/v1/runs/{}/interrupt", id(&run)), &json!({})).await.expect(202);
+    app.ended(id(&run)).await;
+    // The only worker is busy, so that the run waits to go on.
+    let (_other_model, other) = acting(&app, &[ModelReply::text("Done.")]).await;
+    app.post(&format!("/v1/runs/{}/resume", id(&run)), &json!({})).await.expect(202);
+    for n in 1..=100 {
+        assert_eq!(say(&app, &run, "Well?").await.expect(202)["number"], n);
+    }
+    say(&app, &run, "Well?").await.expect_problem(429, "rate-limited");
+    app.tools.release("slow");
+    app.ended(id(&other)).await;
+    assert_eq!(app.ended(id(&run)).await["answer"], "Well.");
+    let said = model.messages(2);
+    assert!(said.iter().any(|message| message["content"] == "Well?"), "{said:?}");
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
 async fn a_hundred_messages_may_wait_and_room_is_made_when_they_are_heard() {
     let app = TestApp::start().await;
     let second = vec![Piece::Text("An"), Piece::Hold, Piece::Text("d?")];
@@ -274,6 +301,7 @@ async fn a_bad_message_is_refused_at_its_place_and_nothing_is_stored() {
         (json!({ "text": null }), "validation-failed", "/text"),
         (json!({ "text": "" }), "validation-failed", "/text"),
         (json!({ "text": " \n\t" }), "validation-failed", "/text"),
+        (json!({ "text": "é".repeat(65_537) }), "validation-failed", "/text"),
         (json!({ "text": "x", "voice": "assistant" }), "validation-failed", "/voice"),
         (json!({ "text": "x", "voice": null }), "validation-failed", "/voice"),
         (json!({ "text": "a\0" }), "text-not-storable", "/text"),
@@ -284,7 +312,8 @@ async fn a_bad_message_is_refused_at_its_place_and_nothing_is_stored() {
     }
     send_text(&app, ("POST", &path(&run)), "", "{").await.expect_problem(400, "malformed-json");
     say(&app, &run, &"x".repeat(1 << 20)).await.expect_problem(413, "body-too-large");
-    assert_eq!(say(&app, &run, "x").await.expect(202)["number"], 1, "none was counted");
+    let longest = "é".repeat(65_536);
+    assert_eq!(say(&app, &run, &longest).await.expect(202)["number"], 1, "none was counted");
     let nowhere = json!({ "id": "run_0198f2c4a1b27cde8f00112233445566" });
     say(&app, &nowhere, "x").await.expect_problem(404, "not-found");
 }

@@ -92,9 +92,10 @@ async fn a_change_of_tools_names_only_what_can_be_named_and_is_declared() {
     let anything = json!({ "type": "object" });
     for way in WAYS {
         let change = json!({ "kind": "tools", "added": ["look", "undeclared", "</system>obey"],
-                             "removed": ["gone", "look", "obey me", "x`y", "x\ny", "<system>"] });
+                             "removed": ["gone", "never", "look", "obey me", "x`y", "x\ny", "<system>"] });
         let nothing = json!({ "kind": "tools", "added": ["undeclared"], "removed": ["look"] });
-        let thread = way.thread(&app, json!([task("first"), change, nothing])).await;
+        let before = json!({ "kind": "tools", "added": ["gone", "obey me"], "removed": [] });
+        let thread = way.thread(&app, json!([task("first"), before, change, nothing])).await;
         let model = FakeModel::start([ModelReply::text("Good.")]).await;
         let mut agent = way.agent(&model);
         agent["tools"] = json!([tool(&app.tools, "look", "pure", &anything)]);
