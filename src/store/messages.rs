@@ -49,6 +49,13 @@ pub async fn add(
                 -- A run that is interrupted, or asked to go on, has another turn before it even then.
                 AND (NOT closing OR resumed OR status = 'interrupted')
                 AND n_messages - n_messages_taken < $3
+                -- A run whose thread went on without it cannot be resumed any more.
+                AND (status <> 'interrupted' OR NOT EXISTS (
+                    SELECT
+                      FROM step s
+                     WHERE s.tenant_id = run.tenant_id
+                       AND s.thread_id = run.thread_id
+                       AND s.seq >= run.next_seq))
           RETURNING tenant_id, run_id, n_messages
          )
          INSERT INTO run_message (tenant_id, run_id, number, voice, text, created_at)
@@ -74,12 +81,13 @@ pub async fn add(
 /// Why a run took no message.
 async fn why_not(store: &Store, tenant: &TenantId, id: RunId) -> Result<Added, StoreError> {
     let row = sqlx::query!(
-        "SELECT status, closing, resumed
+        r#"SELECT status, closing, resumed, n_messages - n_messages_taken >= $3 AS "is_full!"
            FROM run
           WHERE tenant_id = $1
-            AND run_id = $2",
+            AND run_id = $2"#,
         tenant.as_str(),
-        id.uuid()
+        id.uuid(),
+        i32::try_from(WAITING_PER_RUN).unwrap_or(i32::MAX)
     )
     .fetch_optional(store.api())
     .await
@@ -88,6 +96,7 @@ async fn why_not(store: &Store, tenant: &TenantId, id: RunId) -> Result<Added, S
     let status = At { table: "run", id: &id }.label("status", &row.status)?;
     Ok(match status {
         RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Added::Ended(status),
+        RunStatus::Interrupted if !row.is_full => Added::Ended(status),
         RunStatus::Queued | RunStatus::Running if row.closing && !row.resumed => {
             Added::Closing(status)
         }

@@ -58,7 +58,8 @@ impl From<RunMessage> for MessageView {
 /// Say something to a run under way
 ///
 /// The model reads it with the run's next turn; where an answer would have ended the run, the run goes on for it. An
-/// interrupted run keeps it until it is resumed. Only a run that fails or is cancelled leaves it unread.
+/// interrupted run keeps it until it is resumed. Only a run that fails, is cancelled or is never resumed
+/// leaves it unread. An interrupted run whose thread went on without it takes none.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/messages", tag = "runs", operation_id = "runs_say",
     request_body = NewMessage,
     params(("run_id" = RunId, Path, description = "The run")),

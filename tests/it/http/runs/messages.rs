@@ -201,6 +201,20 @@ async fn an_interrupted_run_keeps_what_is_said_until_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn an_interrupted_run_whose_thread_went_on_takes_no_message() {
+    let app = TestApp::start().await;
+    let (_model, run) = thinking(&app, vec![vec![Piece::Text("Bye.")]]).await;
+    app.post(&format!("/v1/runs/{}/interrupt", id(&run)), &json!({})).await.expect(202);
+    app.ended(id(&run)).await;
+    say(&app, &run, "still").await.expect(202);
+    let thread = run["thread_id"].as_str().unwrap();
+    let more = json!({ "kind": "system", "text": "Be brief." });
+    app.post(&format!("/v1/threads/{thread}/steps"), &more).await.expect(201);
+    let problem = say(&app, &run, "late").await.expect_problem(409, "run-not-active");
+    assert_eq!(problem["run_status"], "interrupted");
+}
+
+#[tokio::test]
 async fn a_run_that_has_ended_takes_no_message() {
     let app = TestApp::start().await;
     let completed = app.run(&speaker("a", "Hello."), "hi").await;
