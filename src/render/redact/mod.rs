@@ -2,11 +2,13 @@
 //!
 //! It is a pass over the history that comes before framing and truncation, so that neither can break a
 //! value apart. A placeholder holds no character that a frame, JSON or a URL gives a meaning to other
-//! than brackets and colons, and no rule reaches into one: redacting twice is redacting once. Patterns
-//! that look at the surroundings of a match may see a placeholder there the second time.
+//! than brackets and colons. No rule reaches into one that is the redactor's own; as anyone can write the
+//! number of a rule that knows no values, such a number is looked at like other text, and then what is
+//! redacted twice may have another number.
 
 mod forms;
 mod json;
+mod pattern;
 mod placeholder;
 mod scan;
 mod step;
@@ -27,6 +29,7 @@ use crate::domain::redaction::{
 };
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
+use placeholder::{Mark, Marks};
 use scan::{Hit, Scan, Words};
 use step::Editor;
 use sweep::{Sweep, Window, sort};
@@ -109,6 +112,12 @@ fn everything() -> Regex {
     Regex::new("(?s).+").expect("a valid pattern")
 }
 
+fn add(tally: &mut Tally, found: Tally) {
+    for (rule, n) in found {
+        *tally.entry(rule).or_default() += n;
+    }
+}
+
 /// A channel's place in a set of them.
 fn bit(channel: RedactionChannel) -> u8 {
     1 << channel as u8
@@ -121,6 +130,7 @@ pub struct Redactor {
     words: Words,
     /// By rule: what stands for a known value.
     placeholders: Vec<String>,
+    marks: Marks,
     key: PlaceholderKey,
 }
 
@@ -131,7 +141,7 @@ impl Redactor {
         let rules: Vec<Arc<Rule>> =
             sets.into_iter().flat_map(|set| set.0.iter().cloned()).collect();
         let mut words = Words::new();
-        let mut placeholders = Vec::new();
+        let (mut placeholders, mut marks) = (Vec::new(), Marks::default());
         for (n, rule) in rules.iter().enumerate() {
             let value = if let Matcher::Value(value) = &rule.matcher { Some(value) } else { None };
             let rows = value.map(|value| forms::words(value)).unwrap_or_default();
@@ -139,9 +149,13 @@ impl Redactor {
                 words.add(row, n, rule.channels);
             }
             let placeholder = value.map(|value| key.placeholder(&rule.name, value));
+            match &placeholder {
+                Some(known) => marks.known.insert(known.clone()),
+                None => marks.numbered.insert(rule.name.clone()),
+            };
             placeholders.push(placeholder.unwrap_or_default());
         }
-        Self { rules, words, placeholders, key }
+        Self { rules, words, placeholders, marks, key }
     }
 
     /// A redactor that changes nothing.
@@ -249,9 +263,7 @@ impl Redactor {
         if found.is_empty() {
             return Cow::Borrowed(step);
         }
-        for (rule, n) in found {
-            *tally.entry(rule).or_default() += n;
-        }
+        add(tally, found);
         Cow::Owned(redacted)
     }
 
@@ -272,14 +284,15 @@ impl Redactor {
 
     fn scan(&self, channel: RedactionChannel, text: &str) -> Scan {
         let mut scan = Scan::new(&self.words, bit(channel));
-        scan.read(&self.words, text);
+        scan.read(&self.words, &self.marks, text);
         scan
     }
 
-    fn replaced<'t>(&self, text: &'t str, mut hits: Vec<Hit>, tally: &mut Tally) -> Cow<'t, str> {
+    fn replaced<'t>(&self, text: &'t str, hits: Vec<Hit>, tally: &mut Tally) -> Cow<'t, str> {
         if hits.is_empty() {
             return Cow::Borrowed(text);
         }
+        let mut hits = pattern::bounded(hits, (0, text.len()));
         sort(&mut hits);
         let mut out = String::with_capacity(text.len());
         let window = Window { text, base: 0 };
@@ -287,29 +300,28 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// What the patterns match outside of placeholders, from an offset on.
+    /// What the patterns match outside of placeholders and in their numbers, from an offset on.
     fn pattern_hits(
         &self,
         channel: RedactionChannel,
         window: Window<'_>,
         from: usize,
-        placeholders: &[(usize, usize)],
+        placeholders: &[Mark],
     ) -> Vec<Hit> {
         let mut hits = Vec::new();
-        let mut begin = from;
-        let last = (window.end(), window.end());
-        for (start, end) in placeholders.iter().copied().chain([last]) {
-            for (rule, regex) in self.patterns(channel) {
-                let found = regex.find_iter(window.between(begin, start)).filter(|m| !m.is_empty());
-                hits.extend(found.map(|m| Hit {
-                    start: begin + m.start(),
-                    end: begin + m.end(),
-                    rule,
-                }));
+        for (rule, regex) in self.patterns(channel) {
+            let mut begin = from;
+            for mark in placeholders {
+                pattern::search((rule, regex), window, (begin, mark.start), &mut hits);
+                begin = begin.max(mark.end);
+                let number = mark.doubtful().map(|(start, end)| window.between(start, end));
+                if number.is_some_and(|number| regex.is_match(number)) {
+                    hits.push(Hit { start: mark.start, end: mark.end, rule });
+                }
             }
-            begin = begin.max(end);
+            pattern::search((rule, regex), window, (begin, window.end()), &mut hits);
         }
-        hits
+        pattern::bounded(hits, (from, window.end()))
     }
 
     fn patterns(&self, channel: RedactionChannel) -> impl Iterator<Item = (usize, &Regex)> {
