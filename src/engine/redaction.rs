@@ -76,12 +76,13 @@ pub type Place = (ThreadId, Option<RunId>);
 pub struct Redactors {
     channel: RedactionChannel,
     by_place: BTreeMap<Place, Redactor>,
+    /// For a place that was not announced.
+    server: Redactor,
 }
 
 impl Redactors {
     fn of(&self, place: Place) -> &Redactor {
-        static NONE: std::sync::LazyLock<Redactor> = std::sync::LazyLock::new(Redactor::none);
-        self.by_place.get(&place).unwrap_or(&NONE)
+        self.by_place.get(&place).unwrap_or(&self.server)
     }
 
     /// A step.
@@ -92,11 +93,25 @@ impl Redactors {
         step
     }
 
-    /// A run: its answer, and why it failed.
+    /// A run: its answer, why it failed, and its labels.
     #[must_use]
     pub fn run(&self, mut run: Run) -> Run {
-        self.of((run.thread_id, Some(run.id))).facts(self.channel, &mut run.facts);
+        let redactor = self.of((run.thread_id, Some(run.id)));
+        redactor.facts(self.channel, &mut run.facts);
+        run.metadata = redactor.labels(self.channel, run.metadata);
         run
+    }
+
+    /// A text of a run.
+    #[must_use]
+    pub fn text(&self, place: Place, text: &str) -> String {
+        self.of(place).text(self.channel, text).into_owned()
+    }
+
+    /// The labels of a thread.
+    #[must_use]
+    pub fn labels(&self, labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        self.server.labels(self.channel, labels)
     }
 
     /// What a run was asked.
@@ -124,5 +139,24 @@ pub(super) async fn redactors(
         let rules = run.and_then(|run| rules.get(&run)).map_or(&[][..], Vec::as_slice);
         ((thread, run), context.parts.redaction.of_thread(thread, rules))
     };
-    Ok(Redactors { channel, by_place: places.into_iter().map(redactor).collect() })
+    let by_place = places.into_iter().map(redactor).collect();
+    Ok(Redactors { channel, by_place, server: context.parts.redaction.of_server() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::redaction::RedactionChannel::Api;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_place_that_was_not_announced_is_redacted_by_the_rules_of_the_server() {
+        let redaction = Redaction::new([1; 32], &[], ["hunter22"]);
+        let server = redaction.of_server();
+        let redactors = Redactors { channel: Api, by_place: BTreeMap::new(), server };
+        let place = (ThreadId::from(Uuid::nil()), None);
+        assert!(redactors.text(place, "hunter22").starts_with("[redacted:secret:"));
+        let labels = BTreeMap::from([("key".to_owned(), "hunter22".to_owned())]);
+        assert!(redactors.labels(labels)["key"].starts_with("[redacted:secret:"));
+    }
 }

@@ -18,7 +18,7 @@ mod sweep;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use regex::Regex;
@@ -247,10 +247,25 @@ impl Redactor {
         self.step_counted(channel, step, &mut Tally::new())
     }
 
+    /// A step as a model is told it. The names of tools that it is told about stay: it could not call
+    /// them otherwise.
+    pub fn told<'s>(&self, step: &'s StepContent, tools: &BTreeSet<&str>) -> Cow<'s, StepContent> {
+        self.edited((RedactionChannel::Model, tools), step, &mut Tally::new())
+    }
+
     /// The same; what is replaced is counted.
     pub fn step_counted<'s>(
         &self,
         channel: RedactionChannel,
+        step: &'s StepContent,
+        tally: &mut Tally,
+    ) -> Cow<'s, StepContent> {
+        self.edited((channel, &BTreeSet::new()), step, tally)
+    }
+
+    fn edited<'s>(
+        &self,
+        (channel, tools): (RedactionChannel, &BTreeSet<&str>),
         step: &'s StepContent,
         tally: &mut Tally,
     ) -> Cow<'s, StepContent> {
@@ -259,7 +274,7 @@ impl Redactor {
         }
         let mut found = Tally::new();
         let mut redacted = step.clone();
-        Editor { redactor: self, channel, tally: &mut found }.step(&mut redacted);
+        Editor { redactor: self, channel, tools, tally: &mut found }.step(&mut redacted);
         if found.is_empty() {
             return Cow::Borrowed(step);
         }
@@ -267,9 +282,21 @@ impl Redactor {
         Cow::Owned(redacted)
     }
 
+    /// Labels as they may leave through a channel: known values are replaced.
+    #[must_use]
+    pub fn labels(
+        &self,
+        channel: RedactionChannel,
+        labels: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let known = |text: &str| self.values_counted(channel, text, &mut Tally::new()).into_owned();
+        labels.iter().map(|(name, label)| (known(name), known(label))).collect()
+    }
+
     /// Redacts what a run answered or why it failed, for a channel.
     pub fn facts(&self, channel: RedactionChannel, facts: &mut RunFacts) {
-        Editor { redactor: self, channel, tally: &mut Tally::new() }.facts(facts);
+        let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
+        Editor { redactor: self, channel, tools, tally }.facts(facts);
     }
 
     /// Like [`Redactor::text_counted`], for known values alone.
@@ -350,6 +377,11 @@ impl Redactor {
     /// Whether members are looked for on a channel.
     pub fn has_fields(&self, channel: RedactionChannel) -> bool {
         self.on(channel).any(|(_, rule)| matches!(rule.matcher, Matcher::Field(_)))
+    }
+
+    /// Whether patterns are looked for on a channel.
+    pub fn has_patterns(&self, channel: RedactionChannel) -> bool {
+        self.patterns(channel).next().is_some()
     }
 
     /// The name of the rule that takes a place, and what stands there instead.

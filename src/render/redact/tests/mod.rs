@@ -317,6 +317,55 @@ fn signed_and_sealed_parts_are_dropped_and_never_edited() {
 }
 
 #[test]
+fn names_of_tools_that_a_model_is_told_about_stay() {
+    let redactor = redactor(json!([{ "kind": "pattern", "name": "p", "pattern": "send|leak" }]));
+    let step = acted(
+        vec![call("c", "send_mail", "{}"), call("d", "leak_it", "{}")],
+        vec![success("c", "send")],
+    );
+    let shown = redactor.told(&step, &BTreeSet::from(["send_mail"])).into_owned();
+    let shown = serde_json::to_value(shown).unwrap();
+    assert_eq!(shown["reply"]["parts"][0]["name"], "send_mail");
+    assert!(shown["reply"]["parts"][1]["name"].as_str().unwrap().starts_with("[redacted:p:"));
+    assert!(!shown["outcomes"].to_string().contains(r#""text":"send""#), "{shown}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_searched_for_known_values_alone() {
+    let redactor = redactor(json!([
+        { "kind": "pattern", "name": "p", "pattern": "[a-z]{4}" },
+        { "kind": "value", "name": "v", "value": "hunter22" },
+    ]));
+    let file = |bytes: &[u8]| {
+        let part = json!({ "type": "file", "id": "f", "media_type": "image/png", "base64": STANDARD.encode(bytes) });
+        let step = json!({ "type": "task", "parts": [part] });
+        let step: StepContent = serde_json::from_value(step).unwrap();
+        serde_json::to_string(&redactor.step(Model, &step)).unwrap()
+    };
+    assert!(file(b"\xffabcd").contains("base64"));
+    assert!(file(b"\xffabcd hunter22").contains("[redacted:v:"));
+    assert!(file(b"abcd").contains("[redacted:p:"));
+}
+
+#[test]
+fn short_values_have_no_row_that_base64_holds_by_chance() {
+    let redactor = values(&["1234"]);
+    assert!(matches!(redactor.text(Model, "xMTIzNx"), Cow::Borrowed(_)));
+    assert!(values(&["12345"]).text(Model, &STANDARD.encode("12345")).contains("[redacted:"));
+}
+
+#[test]
+fn what_a_provider_names_is_searched_for_known_values() {
+    let step = json!({ "type": "action", "turn": 1, "reply": {
+        "model": "hunter22", "response_id": "hunter22", "state": "complete", "parts": [
+        { "type": "tool_call", "tool_call_id": "c", "provider_call_id": "hunter22", "name": "n", "arguments": "{}" }] },
+        "outcomes": [] });
+    let step: StepContent = serde_json::from_value(step).unwrap();
+    let shown = serde_json::to_string(&values(&["hunter22"]).step(Api, &step)).unwrap();
+    assert!(!shown.contains("hunter22"), "{shown}");
+}
+
+#[test]
 fn a_pattern_that_no_longer_compiles_hides_everything() {
     let everything = everything();
     assert!(everything.is_match("\n") && !everything.is_match(""));

@@ -73,6 +73,7 @@ proptest! {
     #[test]
     fn no_value_survives_in_base64(value in value(), before in vec(any::<u8>(), 0..9), after in vec(any::<u8>(), 0..9)) {
         let redactor = values(&[&value]);
+        prop_assume!(value.len() > 4);
         let whole = [&before, value.as_bytes(), &after].concat();
         let stand_in = redactor.text(Model, &value).into_owned();
         let encoded = STANDARD.encode(whole);
