@@ -10,6 +10,7 @@ mod forms;
 mod json;
 mod pattern;
 mod placeholder;
+mod rules;
 mod scan;
 mod step;
 mod stream;
@@ -24,93 +25,21 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::domain::redaction::{
-    RedactionChannel, RedactionRule, SECRET_RULE, every_channel, pattern_regex,
-};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
 use placeholder::{Mark, Marks};
-use scan::{Hit, Scan, Words};
+use rules::{Matcher, Rule, bit};
+use scan::{Hit, Scan};
 use step::Editor;
 use sweep::{Sweep, Window, sort};
 
 pub use placeholder::PlaceholderKey;
+pub use rules::{RuleSet, Rules};
 pub use stream::StreamRedactor;
 
 /// Replacements by rule.
 pub type Tally = BTreeMap<String, u64>;
-
-/// A rule that is ready to be looked for.
-#[derive(Debug)]
-struct Rule {
-    name: String,
-    channels: u8,
-    matcher: Matcher,
-}
-
-enum Matcher {
-    Value(String),
-    Pattern(Regex),
-    Field(String),
-}
-
-impl std::fmt::Debug for Matcher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Value(_) => "Value",
-            Self::Pattern(_) => "Pattern",
-            Self::Field(_) => "Field",
-        })
-    }
-}
-
-/// Rules of one origin. They are made ready once and serve many threads.
-#[derive(Debug, Clone, Default)]
-pub struct RuleSet(Vec<Arc<Rule>>);
-
-impl RuleSet {
-    /// Rules as written, which have been found sound.
-    pub fn of(rules: &[RedactionRule]) -> Self {
-        Self(rules.iter().map(|rule| Arc::new(ready(rule))).collect())
-    }
-
-    /// Secrets of the server: they are replaced everywhere.
-    pub fn secrets<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let channels = every_channel().into_iter().map(bit).sum();
-        let rule = |value: &str| Rule {
-            name: SECRET_RULE.to_owned(),
-            channels,
-            matcher: Matcher::Value(value.to_owned()),
-        };
-        Self(values.into_iter().map(|value| Arc::new(rule(value))).collect())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-fn ready(rule: &RedactionRule) -> Rule {
-    let matcher = match rule {
-        RedactionRule::Value(rule) => Matcher::Value(rule.value.clone()),
-        RedactionRule::Pattern(rule) => Matcher::Pattern(searched(&rule.pattern)),
-        RedactionRule::Field(rule) => Matcher::Field(rule.field.clone()),
-    };
-    let channels = rule.channels().iter().copied().map(bit).sum();
-    Rule { name: rule.rule_name().to_owned(), channels, matcher }
-}
-
-/// A pattern was found sound when it was stored. Should another version of the server think otherwise,
-/// nothing gets out rather than everything.
-fn searched(pattern: &str) -> Regex {
-    pattern_regex(pattern).unwrap_or_else(|_| everything())
-}
-
-fn everything() -> Regex {
-    #[expect(clippy::expect_used, reason = "a constant pattern that a test compiles")]
-    Regex::new("(?s).+").expect("a valid pattern")
-}
 
 fn add(tally: &mut Tally, found: Tally) {
     for (rule, n) in found {
@@ -118,16 +47,10 @@ fn add(tally: &mut Tally, found: Tally) {
     }
 }
 
-/// A channel's place in a set of them.
-fn bit(channel: RedactionChannel) -> u8 {
-    1 << channel as u8
-}
-
 /// Replaces what the rules name in texts of one thread.
 #[derive(Debug)]
 pub struct Redactor {
-    rules: Vec<Arc<Rule>>,
-    words: Words,
+    rules: Arc<Rules>,
     /// By rule: what stands for a known value.
     placeholders: Vec<String>,
     marks: Marks,
@@ -138,24 +61,25 @@ impl Redactor {
     /// A redactor by the rules of several origins. Where two rules take the same place, the one of the
     /// earlier origin does.
     pub fn new<'a>(sets: impl IntoIterator<Item = &'a RuleSet>, key: PlaceholderKey) -> Self {
-        let rules: Vec<Arc<Rule>> =
-            sets.into_iter().flat_map(|set| set.0.iter().cloned()).collect();
-        let mut words = Words::new();
+        Self::of(&Arc::new(Rules::of(sets)), key)
+    }
+
+    /// A redactor by rules that many threads share.
+    pub fn of(rules: &Arc<Rules>, key: PlaceholderKey) -> Self {
         let (mut placeholders, mut marks) = (Vec::new(), Marks::default());
-        for (n, rule) in rules.iter().enumerate() {
-            let value = if let Matcher::Value(value) = &rule.matcher { Some(value) } else { None };
-            let rows = value.map(|value| forms::words(value)).unwrap_or_default();
-            for row in &rows {
-                words.add(row, n, rule.channels);
-            }
-            let placeholder = value.map(|value| key.placeholder(&rule.name, value));
-            match &placeholder {
-                Some(known) => marks.known.insert(known.clone()),
-                None => marks.numbered.insert(rule.name.clone()),
+        for rule in &rules.list {
+            let placeholder = match &rule.matcher {
+                Matcher::Value(value) => key.placeholder(&rule.name, value),
+                Matcher::Pattern(_) | Matcher::Field(_) => String::new(),
             };
-            placeholders.push(placeholder.unwrap_or_default());
+            if placeholder.is_empty() {
+                marks.numbered.insert(rule.name.clone());
+            } else {
+                marks.known.insert(placeholder.clone());
+            }
+            placeholders.push(placeholder);
         }
-        Self { rules, words, placeholders, marks, key }
+        Self { rules: Arc::clone(rules), placeholders, marks, key }
     }
 
     /// A redactor that changes nothing.
@@ -165,7 +89,7 @@ impl Redactor {
 
     /// Whether it changes nothing, whatever the text.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.list.is_empty()
     }
 
     /// A text as it may leave through a channel.
@@ -310,8 +234,8 @@ impl Redactor {
     }
 
     fn scan(&self, channel: RedactionChannel, text: &str) -> Scan {
-        let mut scan = Scan::new(&self.words, bit(channel));
-        scan.read(&self.words, &self.marks, text);
+        let mut scan = Scan::new(&self.rules.words, bit(channel));
+        scan.read(&self.rules.words, &self.marks, text);
         scan
     }
 
@@ -360,7 +284,7 @@ impl Redactor {
 
     fn on(&self, channel: RedactionChannel) -> impl Iterator<Item = (usize, &Rule)> {
         let is_on = move |rule: &Rule| rule.channels & bit(channel) != 0;
-        let rules = self.rules.iter().map(AsRef::as_ref).enumerate();
+        let rules = self.rules.list.iter().map(AsRef::as_ref).enumerate();
         rules.filter(move |(_, rule)| is_on(rule))
     }
 
@@ -386,7 +310,7 @@ impl Redactor {
 
     /// The name of the rule that takes a place, and what stands there instead.
     fn stand_in(&self, hit: &Hit, matched: &str) -> (&str, String) {
-        let name = self.rules.get(hit.rule).map_or("", |rule| rule.name.as_str());
+        let name = self.rules.list.get(hit.rule).map_or("", |rule| rule.name.as_str());
         match self.placeholders.get(hit.rule).filter(|known| !known.is_empty()) {
             Some(known) => (name, known.clone()),
             None => (name, self.key.placeholder(name, matched)),

@@ -9,10 +9,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::json;
 
+use super::rules::everything;
 use super::*;
 use crate::domain::message::{ReplyPart, ThinkingPart};
 use crate::domain::model::Provider;
 use crate::domain::redaction::RedactionChannel::{Api, Export, Log, Model};
+use crate::domain::redaction::{RedactionRule, every_channel};
 use crate::render::tests::support::{acted, call, json_output, success, task, text};
 
 pub(super) const VALUE: &str = "p/ä \"w\\d+1";
