@@ -134,7 +134,7 @@ impl Redactors {
     pub fn run(&self, mut run: Run) -> Run {
         let redactor = self.of((run.thread_id, Some(run.id)));
         redactor.facts(self.channel, &mut run.facts);
-        run.metadata = redactor.labels(self.channel, run.metadata);
+        run.metadata = redactor.labels(self.channel, &run.metadata);
         run
     }
 
@@ -146,7 +146,7 @@ impl Redactors {
 
     /// The labels of a thread.
     #[must_use]
-    pub fn labels(&self, labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub fn labels(&self, labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         self.server.labels(self.channel, labels)
     }
 
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn rules_are_made_ready_once_and_those_not_used_for_long_are_forgotten() {
         let redaction = Redaction::new([1; 32], &[], ["hunter22"]);
-        assert!(Arc::ptr_eq(&redaction.rules(&[]), &redaction.clone().rules(&[])));
+        assert!(Arc::ptr_eq(&redaction.rules(&[]), &redaction.rules(&[])));
         for n in 0..2 * MAX_READY {
             let rule =
                 serde_json::json!([{ "kind": "field", "name": "f", "field": n.to_string() }]);
@@ -205,6 +205,6 @@ mod tests {
         let place = (ThreadId::from(Uuid::nil()), None);
         assert!(redactors.text(place, "hunter22").starts_with("[redacted:secret:"));
         let labels = BTreeMap::from([("key".to_owned(), "hunter22".to_owned())]);
-        assert!(redactors.labels(labels)["key"].starts_with("[redacted:secret:"));
+        assert!(redactors.labels(&labels)["key"].starts_with("[redacted:secret:"));
     }
 }

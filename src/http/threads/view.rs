@@ -46,7 +46,7 @@ impl ThreadView {
             framing_policy: thread.framing.policy,
             announce: thread.framing.announce,
             framing_tags: thread.framing.tags,
-            metadata: redactor.labels(RedactionChannel::Api, thread.metadata),
+            metadata: redactor.labels(RedactionChannel::Api, &thread.metadata),
             memory_from: thread.memory_from,
             head_seq: thread.head_seq,
             created_at: thread.created_at.into(),

@@ -211,7 +211,7 @@ impl Redactor {
     pub fn labels(
         &self,
         channel: RedactionChannel,
-        labels: BTreeMap<String, String>,
+        labels: &BTreeMap<String, String>,
     ) -> BTreeMap<String, String> {
         let known = |text: &str| self.values_counted(channel, text, &mut Tally::new()).into_owned();
         labels.iter().map(|(name, label)| (known(name), known(label))).collect()
@@ -266,9 +266,8 @@ impl Redactor {
                 pattern::search((rule, regex), window, (begin, mark.start), &mut hits);
                 begin = begin.max(mark.end);
                 let number = mark.doubtful().map(|(start, end)| window.between(start, end));
-                if number.is_some_and(|number| regex.is_match(number)) {
-                    hits.push(Hit { start: mark.start, end: mark.end, rule });
-                }
+                let forged = number.filter(|number| regex.is_match(number));
+                hits.extend(forged.map(|_| Hit { start: mark.start, end: mark.end, rule }));
             }
             pattern::search((rule, regex), window, (begin, window.end()), &mut hits);
         }

@@ -15,6 +15,7 @@ use crate::domain::message::{ReplyPart, ThinkingPart};
 use crate::domain::model::Provider;
 use crate::domain::redaction::RedactionChannel::{Api, Export, Log, Model};
 use crate::domain::redaction::{RedactionRule, every_channel};
+use crate::domain::step::{InputPart, TaskStep};
 use crate::render::tests::support::{acted, call, json_output, success, task, text};
 
 pub(super) const VALUE: &str = "p/ä \"w\\d+1";
@@ -339,9 +340,10 @@ fn bytes_that_are_no_text_are_searched_for_known_values_alone() {
         { "kind": "value", "name": "v", "value": "hunter22" },
     ]));
     let file = |bytes: &[u8]| {
-        let part = json!({ "type": "file", "id": "f", "media_type": "image/png", "base64": STANDARD.encode(bytes) });
-        let step = json!({ "type": "task", "parts": [part] });
-        let step: StepContent = serde_json::from_value(step).unwrap();
+        let source = json!({ "source_kind": "base64", "base64": STANDARD.encode(bytes) });
+        let file = json!({ "id": "f", "media_type": "image/png", "source": source });
+        let parts = vec![InputPart::File(serde_json::from_value(file).unwrap())];
+        let step = StepContent::Task(TaskStep { parts });
         serde_json::to_string(&redactor.step(Model, &step)).unwrap()
     };
     assert!(file(b"\xffabcd").contains("base64"));
@@ -358,11 +360,17 @@ fn short_values_have_no_row_that_base64_holds_by_chance() {
 
 #[test]
 fn what_a_provider_names_is_searched_for_known_values() {
-    let step = json!({ "type": "action", "turn": 1, "reply": {
-        "model": "hunter22", "response_id": "hunter22", "state": "complete", "parts": [
-        { "type": "tool_call", "tool_call_id": "c", "provider_call_id": "hunter22", "name": "n", "arguments": "{}" }] },
-        "outcomes": [] });
-    let step: StepContent = serde_json::from_value(step).unwrap();
+    let StepContent::Action(mut action) = acted(vec![call("c", "n", "{}")], vec![]) else {
+        unreachable!()
+    };
+    action.reply.model = Some("hunter22".to_owned());
+    action.reply.response_id = Some("hunter22".to_owned());
+    for part in &mut action.reply.parts {
+        if let ReplyPart::ToolCall(call) = part {
+            call.provider_call_id = Some("hunter22".to_owned());
+        }
+    }
+    let step = StepContent::Action(action);
     let shown = serde_json::to_string(&values(&["hunter22"]).step(Api, &step)).unwrap();
     assert!(!shown.contains("hunter22"), "{shown}");
 }
