@@ -65,14 +65,14 @@ struct Channel {
 struct InFlight {
     arrived: Partial,
     shown: Partial,
-    /// What redacts the kind of piece that arrived last.
-    redacting: Option<(DeltaKind, StreamRedactor)>,
+    /// What redacts the pieces, by kind: pieces of one kind go on after those of another.
+    redacting: BTreeMap<DeltaKind, StreamRedactor>,
 }
 
 impl InFlight {
     fn begin(turn: u32, attempt: u32) -> Self {
         let partial = Partial { turn, attempt, ..Partial::default() };
-        Self { arrived: partial.clone(), shown: partial, redacting: None }
+        Self { arrived: partial.clone(), shown: partial, redacting: BTreeMap::new() }
     }
 
     /// Shows a piece to watchers.
@@ -88,7 +88,7 @@ impl InFlight {
 
     /// Shows what was held back because it might have been the beginning of something.
     fn show_rest(&mut self, sender: &broadcast::Sender<Live>) {
-        if let Some((kind, stream)) = self.redacting.take() {
+        for (kind, stream) in std::mem::take(&mut self.redacting) {
             self.show(sender, kind, stream.finish());
         }
     }
@@ -183,24 +183,20 @@ impl Publisher {
         if self.is_withheld(delta.kind) {
             return;
         }
-        if in_flight.redacting.as_ref().is_some_and(|(kind, _)| *kind != delta.kind) {
-            in_flight.show_rest(sender);
-        }
-        let begin = || (delta.kind, StreamRedactor::new(Arc::clone(&self.redactor), Api));
-        let (_, stream) = in_flight.redacting.get_or_insert_with(begin);
-        let shown = stream.push(&delta.text);
+        let begin = || StreamRedactor::new(Arc::clone(&self.redactor), Api);
+        let shown = in_flight.redacting.entry(delta.kind).or_insert_with(begin).push(&delta.text);
         in_flight.show(sender, delta.kind, shown);
     }
 
     /// Members of JSON are not recognised in pieces, so JSON in which one may be redacted is shown when
-    /// it is complete.
+    /// it is complete. So are arguments in which a pattern may match what an escape hides.
     fn is_withheld(&self, kind: DeltaKind) -> bool {
-        let is_json = match kind {
-            DeltaKind::ToolCall => true,
-            DeltaKind::Text => self.is_json,
+        let (fields, patterns) = (self.redactor.has_fields(Api), self.redactor.has_patterns(Api));
+        match kind {
+            DeltaKind::ToolCall => fields || patterns,
+            DeltaKind::Text => self.is_json && fields,
             DeltaKind::Thinking => false,
-        };
-        is_json && self.redactor.has_fields(Api)
+        }
     }
 
     /// The reply in flight has arrived to its end, or breaks off here.
@@ -291,6 +287,35 @@ mod tests {
         for piece in ["is ", &shown, ", ", "hun"] {
             assert_eq!(watch.next().await, Live::Delta(delta(piece)));
         }
+    }
+
+    #[test]
+    fn a_value_is_found_though_pieces_of_another_kind_come_between() {
+        let (feed, tenant, run) = (Feed::default(), TenantId::default(), RunId::from(Uuid::nil()));
+        let key = PlaceholderKey::of(&[1; 32], "t");
+        let redactor = Arc::new(Redactor::new([&RuleSet::secrets(["hunter22"])], key));
+        let shown = redactor.text(Api, "hunter22").into_owned();
+        let publisher = feed.publisher(&tenant, run).redacting(redactor, false);
+        publisher.delta(&delta("hun"));
+        publisher.delta(&Delta { kind: DeltaKind::Thinking, ..delta("so") });
+        publisher.delta(&delta("ter22"));
+        publisher.arrived();
+        let (partial, _) = feed.watch(&tenant, run);
+        assert_eq!((partial.text, partial.thinking), (shown, "so".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn arguments_are_withheld_where_a_pattern_may_match_them() {
+        let (feed, tenant, run) = (Feed::default(), TenantId::default(), RunId::from(Uuid::nil()));
+        let rule = serde_json::json!([{ "kind": "pattern", "name": "p", "pattern": "sk-[a-z]+" }]);
+        let rules = RuleSet::of(&serde_json::from_value::<Vec<_>>(rule).unwrap());
+        let redactor = Arc::new(Redactor::new([&rules], PlaceholderKey::of(&[1; 32], "t")));
+        let publisher = feed.publisher(&tenant, run).redacting(redactor, false);
+        let (_, mut watch) = feed.watch(&tenant, run);
+        publisher.delta(&Delta { kind: DeltaKind::ToolCall, ..delta(r#"{"a":"sk\u002dab"}"#) });
+        publisher.arrived();
+        publisher.committed();
+        assert_eq!(watch.next().await, Live::Committed);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! what its runs append and for what its model is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest as _, Sha256};
 
 use super::Context;
 use crate::domain::id::{RunId, TenantId, ThreadId};
@@ -10,7 +12,7 @@ use crate::domain::redaction::{RedactionChannel, RedactionRule};
 use crate::domain::run::Run;
 use crate::domain::step::{InputPart, Step, StepContent, TaskStep};
 use crate::error::AgentlingError;
-use crate::render::redact::{PlaceholderKey, RuleSet};
+use crate::render::redact::{PlaceholderKey, RuleSet, Rules};
 use crate::store::redaction;
 
 pub use crate::render::redact::Redactor;
@@ -21,7 +23,18 @@ pub struct Redaction {
     secret: [u8; 32],
     operator: RuleSet,
     secrets: RuleSet,
+    ready: Arc<Mutex<Ready>>,
 }
+
+/// Rules that are ready, by the hash of those of their agent, with the time of their last use.
+#[derive(Default)]
+struct Ready {
+    uses: u64,
+    by_hash: BTreeMap<[u8; 32], (u64, Arc<Rules>)>,
+}
+
+/// The most agents whose rules are kept ready.
+const MAX_READY: usize = 64;
 
 impl std::fmt::Debug for Redaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,7 +49,12 @@ impl Redaction {
         rules: &[RedactionRule],
         secrets: impl IntoIterator<Item = &'s str>,
     ) -> Self {
-        Self { secret, operator: RuleSet::of(rules), secrets: RuleSet::secrets(secrets) }
+        Self {
+            secret,
+            operator: RuleSet::of(rules),
+            secrets: RuleSet::secrets(secrets),
+            ready: Arc::default(),
+        }
     }
 
     /// A redactor of a thread's texts, by the rules of an agent too.
@@ -55,9 +73,27 @@ impl Redaction {
     }
 
     fn redactor(&self, scope: &str, agent: &[RedactionRule]) -> Redactor {
+        Redactor::of(&self.rules(agent), PlaceholderKey::of(&self.secret, scope))
+    }
+
+    /// Making rules ready takes longer than most texts that they are looked for in.
+    fn rules(&self, agent: &[RedactionRule]) -> Arc<Rules> {
+        let hash = Sha256::digest(serde_json::to_vec(agent).unwrap_or_default()).into();
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.uses += 1;
+        let used = ready.uses;
+        if let Some((last, rules)) = ready.by_hash.get_mut(&hash) {
+            *last = used;
+            return Arc::clone(rules);
+        }
         // A rule that someone wrote has a name that says more than that of the server.
-        let sets = [&RuleSet::of(agent), &self.operator, &self.secrets];
-        Redactor::new(sets, PlaceholderKey::of(&self.secret, scope))
+        let rules = Arc::new(Rules::of([&RuleSet::of(agent), &self.operator, &self.secrets]));
+        let oldest = ready.by_hash.iter().min_by_key(|(_, (last, _))| *last).map(|(hash, _)| *hash);
+        if let Some(oldest) = oldest.filter(|_| ready.by_hash.len() >= MAX_READY) {
+            ready.by_hash.remove(&oldest);
+        }
+        ready.by_hash.insert(hash, (used, Arc::clone(&rules)));
+        rules
     }
 }
 
@@ -76,12 +112,13 @@ pub type Place = (ThreadId, Option<RunId>);
 pub struct Redactors {
     channel: RedactionChannel,
     by_place: BTreeMap<Place, Redactor>,
+    /// For a place that was not announced.
+    server: Redactor,
 }
 
 impl Redactors {
     fn of(&self, place: Place) -> &Redactor {
-        static NONE: std::sync::LazyLock<Redactor> = std::sync::LazyLock::new(Redactor::none);
-        self.by_place.get(&place).unwrap_or(&NONE)
+        self.by_place.get(&place).unwrap_or(&self.server)
     }
 
     /// A step.
@@ -92,11 +129,25 @@ impl Redactors {
         step
     }
 
-    /// A run: its answer, and why it failed.
+    /// A run: its answer, why it failed, and its labels.
     #[must_use]
     pub fn run(&self, mut run: Run) -> Run {
-        self.of((run.thread_id, Some(run.id))).facts(self.channel, &mut run.facts);
+        let redactor = self.of((run.thread_id, Some(run.id)));
+        redactor.facts(self.channel, &mut run.facts);
+        run.metadata = redactor.labels(self.channel, &run.metadata);
         run
+    }
+
+    /// A text of a run.
+    #[must_use]
+    pub fn text(&self, place: Place, text: &str) -> String {
+        self.of(place).text(self.channel, text).into_owned()
+    }
+
+    /// The labels of a thread.
+    #[must_use]
+    pub fn labels(&self, labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        self.server.labels(self.channel, labels)
     }
 
     /// What a run was asked.
@@ -124,5 +175,36 @@ pub(super) async fn redactors(
         let rules = run.and_then(|run| rules.get(&run)).map_or(&[][..], Vec::as_slice);
         ((thread, run), context.parts.redaction.of_thread(thread, rules))
     };
-    Ok(Redactors { channel, by_place: places.into_iter().map(redactor).collect() })
+    let by_place = places.into_iter().map(redactor).collect();
+    Ok(Redactors { channel, by_place, server: context.parts.redaction.of_server() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::redaction::RedactionChannel::Api;
+    use uuid::Uuid;
+
+    #[test]
+    fn rules_are_made_ready_once_and_those_not_used_for_long_are_forgotten() {
+        let redaction = Redaction::new([1; 32], &[], ["hunter22"]);
+        assert!(Arc::ptr_eq(&redaction.rules(&[]), &redaction.rules(&[])));
+        for n in 0..2 * MAX_READY {
+            let rule =
+                serde_json::json!([{ "kind": "field", "name": "f", "field": n.to_string() }]);
+            redaction.rules(&serde_json::from_value::<Vec<_>>(rule).unwrap());
+        }
+        assert_eq!(redaction.ready.lock().unwrap().by_hash.len(), MAX_READY);
+    }
+
+    #[test]
+    fn a_place_that_was_not_announced_is_redacted_by_the_rules_of_the_server() {
+        let redaction = Redaction::new([1; 32], &[], ["hunter22"]);
+        let server = redaction.of_server();
+        let redactors = Redactors { channel: Api, by_place: BTreeMap::new(), server };
+        let place = (ThreadId::from(Uuid::nil()), None);
+        assert!(redactors.text(place, "hunter22").starts_with("[redacted:secret:"));
+        let labels = BTreeMap::from([("key".to_owned(), "hunter22".to_owned())]);
+        assert!(redactors.labels(&labels)["key"].starts_with("[redacted:secret:"));
+    }
 }

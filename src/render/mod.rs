@@ -27,6 +27,7 @@ pub mod summary;
 pub(crate) mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use framing::{FramingTag, Tags};
 use lower::{Lowered, Lowering, lower};
@@ -96,7 +97,7 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
         tools: input.tools,
     };
     // Ahead of everything else: neither a frame nor a cut can then break a value apart.
-    let steps = redacted(input.steps, input.redactor);
+    let steps = without(input.steps, input.redactor, input.tools);
     let lowered = lower(&steps, input.first_seq, lowering);
     let explained = explanation(&lowered, input.framing, profile);
     let Lowered { standing, turns, names, .. } = lowered;
@@ -121,11 +122,21 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
 
 /// The history without what is kept from the model.
 pub fn redacted<'s>(steps: &'s [StepContent], redactor: &Redactor) -> Cow<'s, [StepContent]> {
+    without(steps, redactor, &[])
+}
+
+/// The same for a model that is told about some tools.
+fn without<'s>(
+    steps: &'s [StepContent],
+    redactor: &Redactor,
+    tools: &[ToolDefinition],
+) -> Cow<'s, [StepContent]> {
     if redactor.is_empty() {
         return Cow::Borrowed(steps);
     }
+    let tools: BTreeSet<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let redacted: Vec<Cow<'_, StepContent>> =
-        steps.iter().map(|step| redactor.step(Model, step)).collect();
+        steps.iter().map(|step| redactor.told(step, &tools)).collect();
     if redacted.iter().all(|step| matches!(step, Cow::Borrowed(_))) {
         return Cow::Borrowed(steps);
     }

@@ -36,8 +36,8 @@ pub(super) fn redact(outcome: &mut ToolOutcome, log: &LogText) {
     // Debug formatting escapes control characters, which could forge lines of the log.
     tracing::warn!(
         tool_call_id = %outcome.tool_call_id,
-        tool = ?outcome.name,
-        error_type = %failure.r#type,
+        tool = ?log.of(&outcome.name),
+        error_type = ?log.of(&failure.r#type),
         message = ?log.of(&failure.message),
         "a tool's failure is withheld from the model",
     );

@@ -11,6 +11,8 @@ const MAX_RULES: usize = 64;
 const MAX_NAME: usize = 32;
 /// A shorter value would turn up by chance.
 const VALUE_CHARS: (usize, usize) = (4, 4096);
+/// The most characters of all values together, as searching takes time with them.
+const ALL_VALUE_CHARS: usize = 16_384;
 const PATTERN_CHARS: (usize, usize) = (1, 1024);
 const FIELD_CHARS: (usize, usize) = (1, 128);
 /// The memory that one compiled pattern may take, in bytes.
@@ -30,6 +32,14 @@ pub fn faults(rules: &[RedactionRule]) -> Vec<RuleFault> {
     let mut found = Vec::new();
     if rules.len() > MAX_RULES {
         found.push(fault("", format!("there are at most {MAX_RULES} rules")));
+    }
+    let values = rules.iter().map(|rule| match rule {
+        RedactionRule::Value(rule) => rule.value.chars().count(),
+        RedactionRule::Pattern(_) | RedactionRule::Field(_) => 0,
+    });
+    if values.sum::<usize>() > ALL_VALUE_CHARS {
+        let message = format!("the values have at most {ALL_VALUE_CHARS} characters together");
+        found.push(fault("", message));
     }
     let mut names = BTreeSet::new();
     for (at, rule) in rules.iter().enumerate() {

@@ -112,7 +112,8 @@ pub struct PatternRule {
     #[schema(pattern = "^[a-z][a-z0-9_]{0,31}$", examples("card_number"))]
     pub name: String,
     /// A regular expression without look-around and back references, 1–1,024 characters. It must
-    /// match some text, and not the empty one.
+    /// match some text, and not the empty one. Of a match, 4,096 bytes count: a
+    /// longer one may be missed in part.
     #[schema(min_length = 1, max_length = 1024, examples("[0-9]{4}( ?[0-9]{4}){3}"))]
     pub pattern: String,
     /// Where it is replaced; by default everywhere.

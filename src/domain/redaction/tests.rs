@@ -68,6 +68,18 @@ fn there_are_at_most_64_rules() {
 }
 
 #[test]
+fn the_values_have_at_most_16384_characters_together() {
+    let many = |last: usize| -> serde_json::Value {
+        let value = |n: usize| if n < 4 { "x".repeat(4_095) } else { "x".repeat(last) };
+        (0..5)
+            .map(|n| json!({ "kind": "value", "name": format!("v{n}"), "value": value(n) }))
+            .collect()
+    };
+    assert_eq!(pointers(many(4)), Vec::<String>::new());
+    assert_eq!(pointers(many(5)), [""]);
+}
+
+#[test]
 fn a_value_is_neither_debugged_nor_part_of_a_message() {
     let list = rules(json!([{ "kind": "value", "name": "B", "value": "x[redacted:hunter22" }]));
     let shown = format!("{list:?} {:?}", faults(&list));

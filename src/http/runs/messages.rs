@@ -1,11 +1,14 @@
 //! `POST /v1/runs/{run_id}/messages`.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::domain::caller::Scope;
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, TenantId};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run_message::{RunMessage, Voice};
 use crate::error::AgentlingError;
 use crate::http::AppState;
@@ -15,6 +18,7 @@ use crate::http::limits;
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::http::time::Time;
+use crate::store::runs;
 
 /// A message to a run that is under way.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -79,5 +83,20 @@ pub(super) async fn say(
     checks.length("/text", &new.text, 0..=limits::MESSAGE_CHARS);
     checks.finish()?;
     let message = app.engine.say(&caller.tenant, id, new.voice, new.text).await?;
+    let message = shown(&app, &caller.tenant, message).await?;
     Ok(Reply::accepted(format!("/v1/runs/{id}"), message.into()))
+}
+
+/// A message as callers may read it: like what the run was asked.
+async fn shown(
+    app: &AppState,
+    tenant: &TenantId,
+    message: RunMessage,
+) -> Result<RunMessage, AgentlingError> {
+    let run = runs::get(&app.store, tenant, message.run_id).await?;
+    let run = run.ok_or(AgentlingError::NotFound { kind: "run" })?;
+    let place = (run.thread_id, Some(run.id));
+    let places = BTreeSet::from([place]);
+    let redactors = app.engine.redactors(tenant, RedactionChannel::Api, places).await?;
+    Ok(RunMessage { text: redactors.text(place, &message.text), ..message })
 }

@@ -54,5 +54,5 @@ pub(super) async fn set(
     let set = operator::set_context(&app.store, &caller.tenant, id, block, write).await;
     let thread = set.map_err(|error| if_match.explain(error))?.ok_or_else(Problem::not_found)?;
     let tag = view::etag(&thread);
-    Ok(Reply::ok(thread.into()).etag(tag))
+    Ok(Reply::ok(ThreadView::of(&app, thread)).etag(tag))
 }

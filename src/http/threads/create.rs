@@ -56,7 +56,7 @@ pub(super) async fn create(
     let steps = memory.map(|memory| to_append(&app, memory.steps));
     threads::create(&app.store, &caller.tenant, &thread, steps.as_ref()).await?;
     let tag = view::etag(&thread);
-    Ok(Reply::created(format!("/v1/threads/{}", thread.id), thread.into()).etag(tag))
+    Ok(Reply::created(format!("/v1/threads/{}", thread.id), ThreadView::of(&app, thread)).etag(tag))
 }
 
 impl NewThread {

@@ -21,5 +21,5 @@ pub(super) async fn get(
 ) -> Result<Reply<ThreadView>, Problem> {
     let thread = find(&app, &caller, id).await?;
     let tag = view::etag(&thread);
-    Ok(Reply::ok(thread.into()).etag(tag))
+    Ok(Reply::ok(ThreadView::of(&app, thread)).etag(tag))
 }

@@ -25,5 +25,6 @@ pub(super) async fn list(
     let scope = CursorScope::new(&caller.tenant, "/v1/threads", &query);
     let request = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
     let page = threads::list(&app.store, &caller.tenant, &query.filter()?, &request).await?;
-    Ok(Reply::ok(PageView::of(page.map(ThreadView::from), |key| app.cursors.seal(&scope, key))))
+    let page = page.map(|thread| ThreadView::of(&app, thread));
+    Ok(Reply::ok(PageView::of(page, |key| app.cursors.seal(&scope, key))))
 }

@@ -5,7 +5,9 @@ use utoipa::ToSchema;
 
 use crate::domain::agent::Metadata;
 use crate::domain::id::ThreadId;
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::thread::{Announce, FramingPolicy, Thread};
+use crate::http::AppState;
 use crate::http::time::Time;
 
 /// A conversation that runs append to.
@@ -35,14 +37,16 @@ pub(super) struct ThreadView {
     updated_at: Time,
 }
 
-impl From<Thread> for ThreadView {
-    fn from(thread: Thread) -> Self {
+impl ThreadView {
+    /// A thread as callers may read it: its labels hold no secret of the server.
+    pub(super) fn of(app: &AppState, thread: Thread) -> Self {
+        let redactor = app.engine.redaction().of_server();
         Self {
             id: thread.id,
             framing_policy: thread.framing.policy,
             announce: thread.framing.announce,
             framing_tags: thread.framing.tags,
-            metadata: thread.metadata,
+            metadata: redactor.labels(RedactionChannel::Api, &thread.metadata),
             memory_from: thread.memory_from,
             head_seq: thread.head_seq,
             created_at: thread.created_at.into(),

@@ -20,6 +20,9 @@ pub(super) type Form = Vec<(u8, u8)>;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/// Fewer characters of base64 turn up by chance.
+const MIN_ENCODED: usize = 6;
+
 impl Symbol {
     /// All spellings.
     pub(super) fn forms(self) -> Vec<Form> {
@@ -42,6 +45,7 @@ impl Symbol {
 pub(super) fn words(value: &str) -> Vec<Vec<Symbol>> {
     let plain = value.chars().map(Symbol::Char).collect();
     let encoded = (0..3).map(|skew| base64_interior(value.as_bytes(), skew));
+    let encoded = encoded.filter(|row: &Vec<Symbol>| row.len() >= MIN_ENCODED);
     std::iter::once(plain).chain(encoded).collect()
 }
 

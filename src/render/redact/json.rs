@@ -6,9 +6,10 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Redactor, Tally};
+use super::pattern::MAX_HITS;
+use super::{Redactor, Tally, add};
 use crate::domain::json::spelt;
-use crate::domain::redaction::{PLACEHOLDER_START, RedactionChannel};
+use crate::domain::redaction::RedactionChannel;
 
 /// How deep JSON inside strings of JSON is looked into.
 const MAX_NESTING: u8 = 4;
@@ -25,11 +26,20 @@ pub(super) fn text<'t>(
         return redactor.text_counted(channel, text, tally);
     }
     let with_fields = redactor.has_fields(channel);
-    match (Writer { redactor, channel, with_fields, tally }).document(text, 0) {
-        None => Cow::Borrowed(text),
-        Some(Document::Json(text)) => Cow::Owned(text),
-        Some(Document::Text(text)) => Cow::Owned(Value::from(text).to_string()),
-    }
+    let mut found = Tally::new();
+    let mut writer = Writer { redactor, channel, with_fields, tally: &mut found };
+    let written = writer.document(text, 0);
+    let shown = match (writer.excess(), written) {
+        (_, None) => return Cow::Borrowed(text),
+        (Some(rule), Some(_)) => {
+            found = Tally::from([(rule.clone(), 1)]);
+            Value::from(redactor.key.placeholder(&rule, text)).to_string()
+        }
+        (None, Some(Document::Json(text))) => text,
+        (None, Some(Document::Text(text))) => Value::from(text).to_string(),
+    };
+    add(tally, found);
+    Cow::Owned(shown)
 }
 
 /// JSON whose members are words of a schema and not data.
@@ -63,6 +73,12 @@ enum Document {
 }
 
 impl Writer<'_> {
+    /// A rule of those that took more places of a document than are replaced one by one.
+    fn excess(&self) -> Option<String> {
+        let is_too_much = self.tally.values().sum::<u64>() > MAX_HITS as u64;
+        self.tally.keys().next().filter(|_| is_too_much).cloned()
+    }
+
     /// JSON text redacted; `None` when it stays. It has been found to be JSON before.
     fn document(&mut self, text: &str, nesting: u8) -> Option<Document> {
         let written = self.rewritten(text, nesting);
@@ -83,6 +99,9 @@ impl Writer<'_> {
             let is_name = token.starts_with('"') && tail.trim_start().starts_with(':');
             let shown = self.token(token, nesting);
             is_changed |= shown.is_some();
+            if is_changed && self.excess().is_some() {
+                break;
+            }
             out.push_str(shown.as_deref().unwrap_or(token));
             if is_name && let Some((spelt, after)) = self.member(token, tail) {
                 out.push_str(&spelt);
@@ -105,9 +124,6 @@ impl Writer<'_> {
         let value = values.next()?.ok()?.get();
         let after = after_colon.get(values.byte_offset()..)?;
         let canonical = serde_json::from_str(value).unwrap_or_else(|_| spelt(value));
-        if is_placeholder_of(rule, &canonical) {
-            return None;
-        }
         *self.tally.entry(rule.to_owned()).or_default() += 1;
         let placeholder = self.redactor.key.placeholder(rule, &canonical);
         Some((format!(":{}", Value::from(placeholder)), after))
@@ -138,13 +154,6 @@ impl Writer<'_> {
             Cow::Owned(text) => Some(text),
         }
     }
-}
-
-/// Whether a text is a placeholder of a rule already.
-fn is_placeholder_of(rule: &str, text: &str) -> bool {
-    let number = text.strip_prefix(PLACEHOLDER_START).and_then(|rest| rest.strip_prefix(rule));
-    let number = number.and_then(|rest| rest.strip_prefix(':')?.strip_suffix(']'));
-    number.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a byte is part of a number or of a word.

@@ -2,12 +2,15 @@
 //!
 //! It is a pass over the history that comes before framing and truncation, so that neither can break a
 //! value apart. A placeholder holds no character that a frame, JSON or a URL gives a meaning to other
-//! than brackets and colons, and no rule reaches into one: redacting twice is redacting once. Patterns
-//! that look at the surroundings of a match may see a placeholder there the second time.
+//! than brackets and colons. No rule reaches into one that is the redactor's own; as anyone can write the
+//! number of a rule that knows no values, such a number is looked at like other text, and then what is
+//! redacted twice may have another number.
 
 mod forms;
 mod json;
+mod pattern;
 mod placeholder;
+mod rules;
 mod scan;
 mod step;
 mod stream;
@@ -16,111 +19,41 @@ mod sweep;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use regex::Regex;
 use serde_json::Value;
 
-use crate::domain::redaction::{
-    RedactionChannel, RedactionRule, SECRET_RULE, every_channel, pattern_regex,
-};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
-use scan::{Hit, Scan, Words};
+use placeholder::{Mark, Marks};
+use rules::{Matcher, Rule, bit};
+use scan::{Hit, Scan};
 use step::Editor;
 use sweep::{Sweep, Window, sort};
 
 pub use placeholder::PlaceholderKey;
+pub use rules::{RuleSet, Rules};
 pub use stream::StreamRedactor;
 
 /// Replacements by rule.
 pub type Tally = BTreeMap<String, u64>;
 
-/// A rule that is ready to be looked for.
-#[derive(Debug)]
-struct Rule {
-    name: String,
-    channels: u8,
-    matcher: Matcher,
-}
-
-enum Matcher {
-    Value(String),
-    Pattern(Regex),
-    Field(String),
-}
-
-impl std::fmt::Debug for Matcher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Value(_) => "Value",
-            Self::Pattern(_) => "Pattern",
-            Self::Field(_) => "Field",
-        })
+fn add(tally: &mut Tally, found: Tally) {
+    for (rule, n) in found {
+        *tally.entry(rule).or_default() += n;
     }
-}
-
-/// Rules of one origin. They are made ready once and serve many threads.
-#[derive(Debug, Clone, Default)]
-pub struct RuleSet(Vec<Arc<Rule>>);
-
-impl RuleSet {
-    /// Rules as written, which have been found sound.
-    pub fn of(rules: &[RedactionRule]) -> Self {
-        Self(rules.iter().map(|rule| Arc::new(ready(rule))).collect())
-    }
-
-    /// Secrets of the server: they are replaced everywhere.
-    pub fn secrets<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let channels = every_channel().into_iter().map(bit).sum();
-        let rule = |value: &str| Rule {
-            name: SECRET_RULE.to_owned(),
-            channels,
-            matcher: Matcher::Value(value.to_owned()),
-        };
-        Self(values.into_iter().map(|value| Arc::new(rule(value))).collect())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-fn ready(rule: &RedactionRule) -> Rule {
-    let matcher = match rule {
-        RedactionRule::Value(rule) => Matcher::Value(rule.value.clone()),
-        RedactionRule::Pattern(rule) => Matcher::Pattern(searched(&rule.pattern)),
-        RedactionRule::Field(rule) => Matcher::Field(rule.field.clone()),
-    };
-    let channels = rule.channels().iter().copied().map(bit).sum();
-    Rule { name: rule.rule_name().to_owned(), channels, matcher }
-}
-
-/// A pattern was found sound when it was stored. Should another version of the server think otherwise,
-/// nothing gets out rather than everything.
-fn searched(pattern: &str) -> Regex {
-    pattern_regex(pattern).unwrap_or_else(|_| everything())
-}
-
-fn everything() -> Regex {
-    #[expect(clippy::expect_used, reason = "a constant pattern that a test compiles")]
-    Regex::new("(?s).+").expect("a valid pattern")
-}
-
-/// A channel's place in a set of them.
-fn bit(channel: RedactionChannel) -> u8 {
-    1 << channel as u8
 }
 
 /// Replaces what the rules name in texts of one thread.
 #[derive(Debug)]
 pub struct Redactor {
-    rules: Vec<Arc<Rule>>,
-    words: Words,
+    rules: Arc<Rules>,
     /// By rule: what stands for a known value.
     placeholders: Vec<String>,
+    marks: Marks,
     key: PlaceholderKey,
 }
 
@@ -128,20 +61,25 @@ impl Redactor {
     /// A redactor by the rules of several origins. Where two rules take the same place, the one of the
     /// earlier origin does.
     pub fn new<'a>(sets: impl IntoIterator<Item = &'a RuleSet>, key: PlaceholderKey) -> Self {
-        let rules: Vec<Arc<Rule>> =
-            sets.into_iter().flat_map(|set| set.0.iter().cloned()).collect();
-        let mut words = Words::new();
-        let mut placeholders = Vec::new();
-        for (n, rule) in rules.iter().enumerate() {
-            let value = if let Matcher::Value(value) = &rule.matcher { Some(value) } else { None };
-            let rows = value.map(|value| forms::words(value)).unwrap_or_default();
-            for row in &rows {
-                words.add(row, n, rule.channels);
+        Self::of(&Arc::new(Rules::of(sets)), key)
+    }
+
+    /// A redactor by rules that many threads share.
+    pub fn of(rules: &Arc<Rules>, key: PlaceholderKey) -> Self {
+        let (mut placeholders, mut marks) = (Vec::new(), Marks::default());
+        for rule in &rules.list {
+            let placeholder = match &rule.matcher {
+                Matcher::Value(value) => key.placeholder(&rule.name, value),
+                Matcher::Pattern(_) | Matcher::Field(_) => String::new(),
+            };
+            if placeholder.is_empty() {
+                marks.numbered.insert(rule.name.clone());
+            } else {
+                marks.known.insert(placeholder.clone());
             }
-            let placeholder = value.map(|value| key.placeholder(&rule.name, value));
-            placeholders.push(placeholder.unwrap_or_default());
+            placeholders.push(placeholder);
         }
-        Self { rules, words, placeholders, key }
+        Self { rules: Arc::clone(rules), placeholders, marks, key }
     }
 
     /// A redactor that changes nothing.
@@ -151,7 +89,7 @@ impl Redactor {
 
     /// Whether it changes nothing, whatever the text.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.list.is_empty()
     }
 
     /// A text as it may leave through a channel.
@@ -233,10 +171,25 @@ impl Redactor {
         self.step_counted(channel, step, &mut Tally::new())
     }
 
+    /// A step as a model is told it. The names of tools that it is told about stay: it could not call
+    /// them otherwise.
+    pub fn told<'s>(&self, step: &'s StepContent, tools: &BTreeSet<&str>) -> Cow<'s, StepContent> {
+        self.edited((RedactionChannel::Model, tools), step, &mut Tally::new())
+    }
+
     /// The same; what is replaced is counted.
     pub fn step_counted<'s>(
         &self,
         channel: RedactionChannel,
+        step: &'s StepContent,
+        tally: &mut Tally,
+    ) -> Cow<'s, StepContent> {
+        self.edited((channel, &BTreeSet::new()), step, tally)
+    }
+
+    fn edited<'s>(
+        &self,
+        (channel, tools): (RedactionChannel, &BTreeSet<&str>),
         step: &'s StepContent,
         tally: &mut Tally,
     ) -> Cow<'s, StepContent> {
@@ -245,19 +198,29 @@ impl Redactor {
         }
         let mut found = Tally::new();
         let mut redacted = step.clone();
-        Editor { redactor: self, channel, tally: &mut found }.step(&mut redacted);
+        Editor { redactor: self, channel, tools, tally: &mut found }.step(&mut redacted);
         if found.is_empty() {
             return Cow::Borrowed(step);
         }
-        for (rule, n) in found {
-            *tally.entry(rule).or_default() += n;
-        }
+        add(tally, found);
         Cow::Owned(redacted)
+    }
+
+    /// Labels as they may leave through a channel: known values are replaced.
+    #[must_use]
+    pub fn labels(
+        &self,
+        channel: RedactionChannel,
+        labels: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let known = |text: &str| self.values_counted(channel, text, &mut Tally::new()).into_owned();
+        labels.iter().map(|(name, label)| (known(name), known(label))).collect()
     }
 
     /// Redacts what a run answered or why it failed, for a channel.
     pub fn facts(&self, channel: RedactionChannel, facts: &mut RunFacts) {
-        Editor { redactor: self, channel, tally: &mut Tally::new() }.facts(facts);
+        let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
+        Editor { redactor: self, channel, tools, tally }.facts(facts);
     }
 
     /// Like [`Redactor::text_counted`], for known values alone.
@@ -271,15 +234,16 @@ impl Redactor {
     }
 
     fn scan(&self, channel: RedactionChannel, text: &str) -> Scan {
-        let mut scan = Scan::new(&self.words, bit(channel));
-        scan.read(&self.words, text);
+        let mut scan = Scan::new(&self.rules.words, bit(channel));
+        scan.read(&self.rules.words, &self.marks, text);
         scan
     }
 
-    fn replaced<'t>(&self, text: &'t str, mut hits: Vec<Hit>, tally: &mut Tally) -> Cow<'t, str> {
+    fn replaced<'t>(&self, text: &'t str, hits: Vec<Hit>, tally: &mut Tally) -> Cow<'t, str> {
         if hits.is_empty() {
             return Cow::Borrowed(text);
         }
+        let mut hits = pattern::bounded(hits, (0, text.len()));
         sort(&mut hits);
         let mut out = String::with_capacity(text.len());
         let window = Window { text, base: 0 };
@@ -287,29 +251,27 @@ impl Redactor {
         Cow::Owned(out)
     }
 
-    /// What the patterns match outside of placeholders, from an offset on.
+    /// What the patterns match outside of placeholders and in their numbers, from an offset on.
     fn pattern_hits(
         &self,
         channel: RedactionChannel,
         window: Window<'_>,
         from: usize,
-        placeholders: &[(usize, usize)],
+        placeholders: &[Mark],
     ) -> Vec<Hit> {
         let mut hits = Vec::new();
-        let mut begin = from;
-        let last = (window.end(), window.end());
-        for (start, end) in placeholders.iter().copied().chain([last]) {
-            for (rule, regex) in self.patterns(channel) {
-                let found = regex.find_iter(window.between(begin, start)).filter(|m| !m.is_empty());
-                hits.extend(found.map(|m| Hit {
-                    start: begin + m.start(),
-                    end: begin + m.end(),
-                    rule,
-                }));
+        for (rule, regex) in self.patterns(channel) {
+            let mut begin = from;
+            for mark in placeholders {
+                pattern::search((rule, regex), window, (begin, mark.start), &mut hits);
+                begin = begin.max(mark.end);
+                let number = mark.doubtful().map(|(start, end)| window.between(start, end));
+                let forged = number.filter(|number| regex.is_match(number));
+                hits.extend(forged.map(|_| Hit { start: mark.start, end: mark.end, rule }));
             }
-            begin = begin.max(end);
+            pattern::search((rule, regex), window, (begin, window.end()), &mut hits);
         }
-        hits
+        pattern::bounded(hits, (from, window.end()))
     }
 
     fn patterns(&self, channel: RedactionChannel) -> impl Iterator<Item = (usize, &Regex)> {
@@ -321,7 +283,7 @@ impl Redactor {
 
     fn on(&self, channel: RedactionChannel) -> impl Iterator<Item = (usize, &Rule)> {
         let is_on = move |rule: &Rule| rule.channels & bit(channel) != 0;
-        let rules = self.rules.iter().map(AsRef::as_ref).enumerate();
+        let rules = self.rules.list.iter().map(AsRef::as_ref).enumerate();
         rules.filter(move |(_, rule)| is_on(rule))
     }
 
@@ -340,9 +302,14 @@ impl Redactor {
         self.on(channel).any(|(_, rule)| matches!(rule.matcher, Matcher::Field(_)))
     }
 
+    /// Whether patterns are looked for on a channel.
+    pub fn has_patterns(&self, channel: RedactionChannel) -> bool {
+        self.patterns(channel).next().is_some()
+    }
+
     /// The name of the rule that takes a place, and what stands there instead.
     fn stand_in(&self, hit: &Hit, matched: &str) -> (&str, String) {
-        let name = self.rules.get(hit.rule).map_or("", |rule| rule.name.as_str());
+        let name = self.rules.list.get(hit.rule).map_or("", |rule| rule.name.as_str());
         match self.placeholders.get(hit.rule).filter(|known| !known.is_empty()) {
             Some(known) => (name, known.clone()),
             None => (name, self.key.placeholder(name, matched)),

@@ -1,5 +1,7 @@
 //! Placeholders: what stands in the place of a redacted value, and how one is recognised.
 
+use std::collections::BTreeSet;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -47,9 +49,53 @@ fn mac(key: &[u8; 32], pieces: &[&str]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
+/// The placeholders that are this redactor's own.
+///
+/// Anyone can write what looks like one, so the look alone protects nothing: whatever stood inside would
+/// get out.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// Those of known values.
+    pub(super) known: BTreeSet<String>,
+    /// Names of the rules whose placeholders cannot be listed.
+    pub(super) numbered: BTreeSet<String>,
+}
+
+/// A placeholder in a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// Up to where its text is certainly that of the redactor: the number of a rule that knows no values
+    /// may be anyone's.
+    pub(super) sure: usize,
+}
+
+impl Marks {
+    /// What is made of a text that looks like a placeholder.
+    fn mark(&self, text: &str, start: usize) -> Option<Mark> {
+        let end = start + text.len();
+        if self.known.contains(text) {
+            return Some(Mark { start, end, sure: end });
+        }
+        let (name, _) = text.strip_prefix(PLACEHOLDER_START)?.split_once(':')?;
+        let sure = end - (DIGITS + 1);
+        self.numbered.contains(name).then_some(Mark { start, end, sure })
+    }
+}
+
+impl Mark {
+    /// Where the number stands that may be anyone's.
+    pub(super) fn doubtful(self) -> Option<(usize, usize)> {
+        (self.sure < self.end).then(|| (self.sure, self.end - 1))
+    }
+}
+
 /// Recognises placeholders in a text that is read byte by byte.
 #[derive(Debug, Default)]
 pub(super) struct Recogniser {
+    /// What of it has been read.
+    text: String,
     /// Where the placeholder that is being read begins.
     begun: Option<usize>,
     expects: Expects,
@@ -78,8 +124,22 @@ impl Recogniser {
         PLACEHOLDER_START.as_bytes().first() == Some(&byte)
     }
 
-    /// Takes the byte at an offset; answers where the placeholder began that it ends.
-    pub(super) fn take(&mut self, byte: u8, at: usize) -> Option<usize> {
+    /// Takes the byte at an offset; answers the placeholder that it ends.
+    pub(super) fn take(&mut self, marks: &Marks, byte: u8, at: usize) -> Option<Mark> {
+        let begun = self.ended(byte, at);
+        if self.begun == Some(at) {
+            self.text.clear();
+        }
+        self.text.push(char::from(byte));
+        let mark = begun.and_then(|begun| marks.mark(&self.text, begun));
+        if self.begun.is_none() {
+            self.text.clear();
+        }
+        mark
+    }
+
+    /// Where what looks like a placeholder began that a byte ends.
+    fn ended(&mut self, byte: u8, at: usize) -> Option<usize> {
         let start = PLACEHOLDER_START.as_bytes();
         let next = match self.expects {
             Expects::Start(n) if start.get(n) == Some(&byte) => {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::forms::{Form, Symbol};
-use super::placeholder::Recogniser;
+use super::placeholder::{Mark, Marks, Recogniser};
 
 /// A place of a text that a rule takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,8 +119,8 @@ pub(super) struct Scan {
     placeholder: Recogniser,
     /// The places found, in order of their ends.
     pub(super) hits: Vec<Hit>,
-    /// The placeholders found: no rule reaches into them.
-    pub(super) placeholders: Vec<(usize, usize)>,
+    /// The redactor's own placeholders: no pattern reaches into them.
+    pub(super) placeholders: Vec<Mark>,
 }
 
 impl Scan {
@@ -138,7 +138,7 @@ impl Scan {
     }
 
     /// Reads on.
-    pub(super) fn read(&mut self, words: &Words, text: &str) {
+    pub(super) fn read(&mut self, words: &Words, marks: &Marks, text: &str) {
         let mut rest = text.as_bytes();
         while let Some((&byte, after)) = rest.split_first() {
             if self.is_idle() && words.is_quiet(byte) {
@@ -150,23 +150,29 @@ impl Scan {
             }
             rest = after;
             self.step(words, byte);
-            let ended = self.placeholder.take(byte, self.at);
+            let ended = self.placeholder.take(marks, byte, self.at);
             self.at += 1;
-            if let Some(begun) = ended {
-                self.threads.clear();
-                self.hits.retain(|hit| hit.end <= begun);
-                self.placeholders.push((begun, self.at));
+            if let Some(mark) = ended {
+                self.pass(mark);
             }
         }
+    }
+
+    /// A placeholder has come to its end. A value inside what the redactor itself writes gives nothing
+    /// away; one that reaches beyond it does.
+    fn pass(&mut self, mark: Mark) {
+        let at = self.hits.iter().rev().take_while(|hit| hit.end > mark.start).count();
+        let late = self.hits.split_off(self.hits.len() - at);
+        let is_inside = |hit: &Hit| hit.start >= mark.start && hit.end <= mark.sure;
+        self.hits.extend(late.into_iter().filter(|hit| !is_inside(hit)));
+        self.placeholders.push(mark);
     }
 
     /// Up to where nothing that is still to come changes what was found.
     pub(super) fn settled(&self) -> usize {
         let begun = self.placeholder.begun().unwrap_or(self.at);
         let oldest = self.threads.first().map_or(self.at, |thread| thread.start);
-        // A place that a placeholder begins in does not count if the placeholder comes to its end.
-        let open = self.hits.iter().filter(|hit| hit.start < begun && begun < hit.end);
-        open.map(|hit| hit.start).fold(begun.min(oldest), usize::min)
+        begun.min(oldest)
     }
 
     /// Whether nothing that was read so far has a bearing on what comes.

@@ -4,6 +4,7 @@
 //! refuse it, and the conversation with it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,6 +24,8 @@ use crate::domain::tool::{JsonOutput, ToolOutcome, ToolOutput};
 pub(super) struct Editor<'a> {
     pub(super) redactor: &'a Redactor,
     pub(super) channel: RedactionChannel,
+    /// The names of tools that stay.
+    pub(super) tools: &'a BTreeSet<&'a str>,
     pub(super) tally: &'a mut Tally,
 }
 
@@ -42,7 +45,7 @@ impl Editor<'_> {
             StepContent::System(system) => self.text(&mut system.text),
             StepContent::Context(block) => self.text_opt(block.text.as_mut()),
             StepContent::Tools(tools) => {
-                tools.added.iter_mut().chain(&mut tools.removed).for_each(|name| self.text(name));
+                tools.added.iter_mut().chain(&mut tools.removed).for_each(|name| self.tool(name));
             }
             StepContent::Summary(summary) => self.text_opt(summary.text.as_mut()),
             StepContent::Final(answer) => self.answer(answer),
@@ -52,6 +55,25 @@ impl Editor<'_> {
     fn text(&mut self, text: &mut String) {
         if let Cow::Owned(new) = self.redactor.text_counted(self.channel, text, self.tally) {
             *text = new;
+        }
+    }
+
+    fn tool(&mut self, name: &mut String) {
+        if !self.tools.contains(name.as_str()) {
+            self.text(name);
+        }
+    }
+
+    /// Redacts what someone else gave a form, in which patterns would find places by chance.
+    fn known(&mut self, text: &mut String) {
+        if let Cow::Owned(new) = self.redactor.values_counted(self.channel, text, self.tally) {
+            *text = new;
+        }
+    }
+
+    fn known_opt(&mut self, text: Option<&mut String>) {
+        if let Some(text) = text {
+            self.known(text);
         }
     }
 
@@ -84,6 +106,8 @@ impl Editor<'_> {
     }
 
     fn reply(&mut self, reply: &mut Reply) {
+        self.known_opt(reply.model.as_mut());
+        self.known_opt(reply.response_id.as_mut());
         reply.parts.retain_mut(|part| self.keeps(part));
     }
 
@@ -112,12 +136,13 @@ impl Editor<'_> {
     }
 
     fn call(&mut self, call: &mut ToolCallPart) {
-        self.text(&mut call.name);
+        self.known_opt(call.provider_call_id.as_mut());
+        self.tool(&mut call.name);
         self.json_text(&mut call.arguments);
     }
 
     fn outcome(&mut self, outcome: &mut ToolOutcome) {
-        self.text(&mut outcome.name);
+        self.tool(&mut outcome.name);
         match &mut outcome.output {
             Some(ToolOutput::Text(output)) => self.text(&mut output.text),
             Some(ToolOutput::Json(output)) => self.json_output(output),
@@ -149,7 +174,11 @@ impl Editor<'_> {
     fn bytes(&mut self, base64: &str) -> Option<String> {
         let bytes = STANDARD.decode(base64).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
-        let shown = self.redactor.text_counted(self.channel, &text, self.tally);
+        // In bytes that are no text a pattern would find places by chance.
+        let shown = match &text {
+            Cow::Borrowed(text) => self.redactor.text_counted(self.channel, text, self.tally),
+            Cow::Owned(text) => self.redactor.values_counted(self.channel, text, self.tally),
+        };
         match (shown, &text) {
             (Cow::Borrowed(_), _) => None,
             (Cow::Owned(shown), Cow::Borrowed(_)) => Some(shown),
@@ -168,7 +197,8 @@ impl Editor<'_> {
         match &mut retry.content {
             RetryContent::Message(message) => self.text(message),
             RetryContent::Errors(errors) => {
-                for ErrorDetail { r#type: _, loc, msg, input } in errors {
+                for ErrorDetail { r#type, loc, msg, input } in errors {
+                    self.known(r#type);
                     self.text(msg);
                     loc.iter_mut().chain(input).for_each(|value| self.json(value));
                 }

@@ -32,7 +32,7 @@ pub struct StreamRedactor {
 impl StreamRedactor {
     /// For a text that has not begun.
     pub fn new(redactor: Arc<Redactor>, channel: RedactionChannel) -> Self {
-        let scan = Scan::new(&redactor.words, bit(channel));
+        let scan = Scan::new(&redactor.rules.words, bit(channel));
         Self { redactor, channel, scan, sweep: Sweep::default(), held: String::new(), base: 0 }
     }
 
@@ -41,7 +41,7 @@ impl StreamRedactor {
         if self.redactor.is_empty() {
             return piece.to_owned();
         }
-        self.scan.read(&self.redactor.words, piece);
+        self.scan.read(&self.redactor.rules.words, &self.redactor.marks, piece);
         self.held.push_str(piece);
         let settled = self.scan.settled();
         self.write(settled, true)
@@ -93,6 +93,6 @@ impl StreamRedactor {
         self.held.drain(..upto.saturating_sub(self.base).min(self.held.len()));
         self.base = self.base.max(upto);
         self.scan.hits.retain(|hit| hit.start >= upto);
-        self.scan.placeholders.retain(|(_, end)| *end > upto);
+        self.scan.placeholders.retain(|mark| mark.end > upto);
     }
 }

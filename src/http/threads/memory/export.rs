@@ -60,7 +60,7 @@ async fn snapshot(
     let redactors = app.engine.redactors(&caller.tenant, RedactionChannel::Export, places).await?;
     let steps: Vec<_> = steps.into_iter().map(|step| redactors.step(step).content).collect();
     let memory = Memory {
-        metadata: Some(thread.metadata),
+        metadata: Some(redactors.labels(&thread.metadata)),
         framing_policy: Some(thread.framing.policy),
         // In a document, steps are counted from its first one.
         steps: steps.iter().map(|step| step.moved_by(-before).into_owned()).collect(),

@@ -42,5 +42,5 @@ pub(super) async fn load(
     let thread = replaced.map_err(|error| if_match.explain(error))?;
     let thread = thread.ok_or_else(Problem::not_found)?;
     let tag = view::etag(&thread);
-    Ok(Reply::ok(thread.into()).etag(tag))
+    Ok(Reply::ok(ThreadView::of(&app, thread)).etag(tag))
 }

