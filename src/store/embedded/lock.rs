@@ -11,8 +11,7 @@ use super::error::During;
 /// The right to use a data directory. The kernel takes it back when the process ends.
 #[derive(Debug)]
 pub(super) struct DirLock {
-    /// Never read: what counts is that it stays open.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an open file is what holds the lock"))]
+    /// What counts is that it stays open.
     pub(super) file: File,
 }
 
@@ -33,6 +32,16 @@ impl DirLock {
         file.set_len(0).during("empty", &path)?;
         writeln!(file, "{}", std::process::id()).during("write", &path)?;
         Ok(Self { file })
+    }
+}
+
+impl Drop for DirLock {
+    /// Closing the file is not enough: a process that is being started holds a copy of it for a moment,
+    /// and with it the lock.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(error = %error, "the lock of the data directory was not given back");
+        }
     }
 }
 
