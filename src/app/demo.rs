@@ -170,7 +170,7 @@ fn next_steps(address: SocketAddr, run: RunId) -> String {
 fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
     let script = match model.provider {
         Provider::Scripted => script(),
-        Provider::Openai => Vec::new(),
+        _ => Vec::new(),
     };
     AgentSpec {
         name: NAME.to_owned(),

@@ -104,6 +104,11 @@ pub enum ReplyPart {
 pub struct TextPart {
     /// The text.
     pub text: String,
+    /// What its issuer wants back beside it, as it came: signatures and other members of the wire that
+    /// have no place of their own here. Only the provider that sent the reply is told it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub echo: Option<Value>,
 }
 
 /// Thinking, with what its issuer needs to accept it back.
@@ -121,6 +126,11 @@ pub struct ThinkingPart {
     /// Who issued it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<Provider>,
+    /// What its issuer wants back beside it, as it came: signatures and other members of the wire that
+    /// have no place of their own here. Only the provider that sent the reply is told it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub echo: Option<Value>,
 }
 
 /// Thinking that only its issuer can read.
@@ -147,6 +157,11 @@ pub struct ToolCallPart {
     pub name: String,
     /// The arguments as the exact text the provider sent: key order and number spelling are kept.
     pub arguments: String,
+    /// What its issuer wants back beside it, as it came: signatures and other members of the wire that
+    /// have no place of their own here. Only the provider that sent the reply is told it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub echo: Option<Value>,
 }
 
 /// A refusal to answer.

@@ -4,18 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use super::provider::Provider;
 use super::script::ScriptTurn;
 use crate::labels;
-
-labels! {
-    /// Who serves the model.
-    Provider {
-        /// The deterministic model that is written into the agent itself.
-        Scripted = "scripted",
-        /// OpenAI Chat Completions, and every compatible server through `base_url`.
-        Openai = "openai",
-    }
-}
 
 /// Which model an agent uses and how it is called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

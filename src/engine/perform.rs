@@ -157,11 +157,12 @@ impl Performer {
                 text: partial.thinking,
                 signature: None,
                 id: None,
+                echo: None,
                 issuer: Some(self.prompter.agent.model.provider),
             }));
         }
         if !partial.text.is_empty() {
-            parts.push(ReplyPart::Text(TextPart { text: partial.text }));
+            parts.push(ReplyPart::Text(TextPart { text: partial.text, echo: None }));
         }
         let mut reply = Reply {
             provider: Some(self.prompter.agent.model.provider),

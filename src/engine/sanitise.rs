@@ -11,12 +11,19 @@ pub(super) fn reply(reply: &mut Reply) {
     }
     for part in &mut reply.parts {
         match part {
-            ReplyPart::Text(part) => clean(&mut part.text),
-            ReplyPart::Thinking(part) => clean(&mut part.text),
+            ReplyPart::Text(part) => {
+                clean(&mut part.text);
+                part.echo.iter_mut().for_each(value);
+            }
+            ReplyPart::Thinking(part) => {
+                clean(&mut part.text);
+                part.echo.iter_mut().for_each(value);
+            }
             ReplyPart::RedactedThinking(part) => clean(&mut part.data),
             ReplyPart::ToolCall(part) => {
                 clean(&mut part.name);
                 clean(&mut part.arguments);
+                part.echo.iter_mut().for_each(value);
                 if let Some(id) = &mut part.provider_call_id {
                     clean(id);
                 }
@@ -64,7 +71,7 @@ mod tests {
             usage: None,
             state: ReplyState::Complete,
             parts: vec![
-                ReplyPart::Text(TextPart { text: "a\0b".to_owned() }),
+                ReplyPart::Text(TextPart { text: "a\0b".to_owned(), echo: None }),
                 ReplyPart::Unknown(UnknownPart {
                     issuer: None,
                     raw: serde_json::json!({"k\u{0}": ["\u{0}", 1, null]}),

@@ -59,6 +59,7 @@ impl Reader {
             retry_after_ms: self.peer.retry_after_ms,
             retry_after: self.peer.retry_after,
             should_retry: self.peer.should_retry,
+            error_type: self.peer.error_type,
             now,
         };
         wire::classify(self.provider, self.peer.status, &hints, &body)

@@ -19,7 +19,7 @@ use reqwest::Client;
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
-use crate::wire::{self, DeltaPiece, Profile, Prompt};
+use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
 use answer::Reader;
 use peer::Peer;
@@ -50,9 +50,14 @@ impl ModelCall {
         self.prompt.settings.stream.unwrap_or(true)
     }
 
+    /// The request body and where its bytes come from.
+    pub fn encoded(&self) -> Encoded {
+        wire::encode(self.spec.provider, &self.prompt, &self.profile, self.streams())
+    }
+
     /// The request body; the same call always gives the same bytes.
     pub fn request(&self) -> Bytes {
-        wire::encode(self.spec.provider, &self.prompt, &self.profile, self.streams()).into()
+        self.encoded().body.into()
     }
 }
 
@@ -141,7 +146,7 @@ impl Models {
         let request = call.request();
         let peer = match call.spec.provider {
             Provider::Scripted => scripted::answer(call, &request).await,
-            Provider::Openai => self.send(call, request.clone()).await?,
+            _ => self.send(call, request.clone()).await?,
         };
         let status = peer.status;
         let reader = Reader { provider: call.spec.provider, bounds: self.bounds, peer };

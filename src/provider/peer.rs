@@ -16,6 +16,7 @@ pub(super) struct Peer {
     pub(super) retry_after_ms: Option<String>,
     pub(super) retry_after: Option<String>,
     pub(super) should_retry: Option<String>,
+    pub(super) error_type: Option<String>,
     pub(super) body: Body,
 }
 
@@ -37,6 +38,7 @@ impl Peer {
             retry_after_ms: header(headers, "retry-after-ms"),
             retry_after: header(headers, "retry-after"),
             should_retry: header(headers, "x-should-retry"),
+            error_type: header(headers, "x-amzn-errortype"),
             body: Body::Http(response),
         }
     }

@@ -11,17 +11,18 @@ use base64::prelude::BASE64_STANDARD;
 use super::fit::single_line;
 use super::framing::{self, FramingTag, Tags};
 use super::profile::Profile;
-use super::prompt::Block;
+use super::prompt::{Block, MarkedText};
 use crate::domain::file::{FileBytes, FilePart, FileSource, FileText, is_textual};
+use crate::domain::ledger::{Origin, Voice};
 
 /// A file of the person.
-pub fn shown(file: &FilePart, profile: &Profile, tags: &Tags) -> Block {
+pub fn shown(file: &FilePart, profile: &Profile, tags: &Tags, origin: &Origin) -> Block {
     if let Some(text) = text_of(file) {
-        Block::Text(inlined(file, &text, tags))
+        Block::Text(inlined(file, &text, tags, origin))
     } else if is_read(file, profile) {
-        Block::File(file.clone())
+        Block::File { file: file.clone(), origin: origin.clone() }
     } else {
-        Block::Text(unread(file, tags))
+        Block::Text(MarkedText::of(unread(file, tags), origin.spoken(Voice::Application)))
     }
 }
 
@@ -29,9 +30,12 @@ pub fn shown(file: &FilePart, profile: &Profile, tags: &Tags) -> Block {
 pub fn framed(
     files: &[FilePart],
     (tool, told_id): (&str, &str),
-    profile: &Profile,
-    tags: &Tags,
+    (profile, tags): (&Profile, &Tags),
+    origin: &Origin,
 ) -> Vec<Block> {
+    let frame = Some(Cow::Borrowed(FramingTag::ToolResult.name()));
+    let ours = Origin { frame: frame.clone(), ..origin.spoken(Voice::Application) };
+    let inside = Origin { frame, ..origin.clone() };
     let framed = |file: &FilePart| {
         let attrs = [
             ("tool_name", Some(tool)),
@@ -40,7 +44,8 @@ pub fn framed(
         ];
         let open = framing::open_tag(FramingTag::ToolResult, &attrs);
         let close = framing::close_tag(FramingTag::ToolResult);
-        [Block::Text(open), shown(file, profile, tags), Block::Text(close)]
+        let tag = |text: String| Block::Text(MarkedText::of(text, ours.clone()));
+        [tag(open), shown(file, profile, tags, &inside), tag(close)]
     };
     files.iter().flat_map(framed).collect()
 }
@@ -72,12 +77,17 @@ fn is_read(file: &FilePart, profile: &Profile) -> bool {
     profile.files.documents && matches!(file.source, FileSource::Base64(_))
 }
 
-fn inlined(file: &FilePart, text: &str, tags: &Tags) -> String {
+fn inlined(file: &FilePart, text: &str, tags: &Tags, origin: &Origin) -> MarkedText {
+    let ours = origin.spoken(Voice::Application);
     let id = framing::attributes(&[("id", Some(&single_line(&file.id)))]);
     let kind = framing::attributes(&[("type", Some(&file.media_type))]);
-    let text = without_markers(text);
-    let text = tags.neutralize(&text);
-    format!("-----BEGIN FILE{id}{kind}-----\n{text}\n-----END FILE{id}-----")
+    let unmarked = without_markers(text);
+    let shown = tags.neutralize(&unmarked);
+    let escaped = shown.len() != text.len();
+    let said = Origin { escaped, ..origin.spoken(Voice::Data) };
+    MarkedText::of(format!("-----BEGIN FILE{id}{kind}-----\n"), ours.clone())
+        .with(&shown, &said)
+        .with(&format!("\n-----END FILE{id}-----"), &ours)
 }
 
 /// The text of a file without anything that a reader could take for the lines around it: what follows a
@@ -155,7 +165,10 @@ mod tests {
     fn what_is_no_text_goes_out_only_to_those_who_read_it() {
         for media_type in ["image/png", "application/pdf"] {
             let file = bytes(media_type, "iVBORw==");
-            assert_eq!(shown(&file, READS_ALL, Tags::BUILT_IN), Block::File(file.clone()));
+            assert_eq!(
+                shown(&file, READS_ALL, Tags::BUILT_IN),
+                Block::File { file: file.clone(), origin: origin.clone() }
+            );
             let left_out = shown_text(&file, READS_NOTHING);
             assert!(left_out.contains(media_type) && left_out.contains("left out"), "{left_out}");
         }

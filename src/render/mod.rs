@@ -33,9 +33,10 @@ use framing::{FramingTag, Tags};
 use lower::{Lowered, Lowering, lower};
 use observation::OutputLimits;
 use profile::Profile;
-use prompt::Prompt;
+use prompt::{MarkedText, Prompt};
 use redact::Redactor;
 
+use crate::domain::ledger::{AgentPart, Origin, Voice};
 use crate::domain::model::{ModelSettings, ModelSpec};
 use crate::domain::redaction::RedactionChannel::Model;
 use crate::domain::step::StepContent;
@@ -109,10 +110,12 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
         ..redacted_tool(tool, input.redactor)
     });
     let tool_choice = input.model.settings.tool_choice.as_deref().map(told);
+    let explained = explained.map(|text| MarkedText::of(text, application()));
     let more = standing.into_iter().chain(explained);
     Prompt {
         model: input.model.name.clone(),
         system: system_text(instructions.as_deref(), more),
+        output_schema: None,
         turns,
         tools: tools.collect(),
         settings: ModelSettings { tool_choice, ..input.model.settings.clone() },
@@ -155,11 +158,24 @@ fn redacted_tool(tool: &ToolDefinition, redactor: &Redactor) -> ToolDefinition {
 /// The standing instructions: those of the agent, and what else the model knows from the start.
 fn system_text(
     instructions: Option<&str>,
-    more: impl IntoIterator<Item = String>,
-) -> Option<String> {
-    let instructions = instructions.and_then(repair::non_blank).map(str::to_owned);
-    let pieces: Vec<String> = instructions.into_iter().chain(more).collect();
-    (!pieces.is_empty()).then(|| pieces.join("\n\n"))
+    more: impl IntoIterator<Item = MarkedText>,
+) -> Option<MarkedText> {
+    let instructions = instructions.and_then(repair::non_blank);
+    let origin = Origin::agent(AgentPart::Instructions);
+    let instructions = instructions.map(|text| MarkedText::of(text, origin));
+    let mut text = MarkedText::default();
+    for piece in instructions.into_iter().chain(more) {
+        if !text.is_empty() {
+            text.push("\n\n", &application());
+        }
+        text.append(&piece);
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Words of agentling's own that no step stands behind.
+fn application() -> Origin {
+    Origin { voice: Some(Voice::Application), ..Origin::default() }
 }
 
 /// Where system blocks on the user's channel come from, for models that have no entry of their own for

@@ -189,8 +189,12 @@ impl Profile {
     fn row(model: &ModelSpec) -> Self {
         match (model.provider, model.base_url.as_deref()) {
             (Provider::Scripted, _) => SCRIPTED,
-            (Provider::Openai, None) => OPENAI,
-            (Provider::Openai, Some(url)) => {
+            (Provider::Azure, _) => AZURE,
+            (Provider::Mistral, _) => MISTRAL,
+            (Provider::Groq, _) => GROQ,
+            (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
+            (Provider::Openai | Provider::OpenaiResponses, None) => OPENAI,
+            (Provider::Openai | Provider::OpenaiResponses, Some(url)) => {
                 let host = https_host(url);
                 let is_meant = |(known, names, _): &&(&str, &str, Self)| {
                     host.as_deref().is_some_and(|host| is_at(host, known))
@@ -198,6 +202,17 @@ impl Profile {
                 };
                 HOSTS.iter().find(is_meant).map_or(OPENAI_COMPATIBLE, |(_, _, row)| *row)
             }
+            (
+                Provider::Anthropic
+                | Provider::Gemini
+                | Provider::Vertex
+                | Provider::Bedrock
+                | Provider::Openrouter
+                | Provider::Xai
+                | Provider::Deepseek
+                | Provider::Ollama,
+                _,
+            ) => OPENAI_COMPATIBLE,
         }
     }
 

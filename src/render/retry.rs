@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::framing::{FramingTag, Tags};
+use super::prompt::MarkedText;
+use crate::domain::ledger::{Origin, Voice};
 pub use crate::domain::retry::plain_retry_text;
 use crate::domain::step::{ErrorDetail, RetryCause, RetryContent, RetryStep};
 
@@ -13,34 +15,39 @@ const FEEDBACK: &str = "Your previous response failed the application's validati
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryText {
     /// One of the fixed sentences, in the system voice.
-    System(String),
+    System(MarkedText),
     /// Framed feedback, on the user's channel.
-    User(String),
+    User(MarkedText),
 }
 
 /// What to say about a retry, and in which voice.
 ///
 /// Only a fixed sentence of the loop reaches the system voice. An imported history can hold any text
 /// under the cause `no_output`; it is framed like the message of an error.
-pub fn retry_text(retry: &RetryStep, tags: &Tags) -> RetryText {
+pub fn retry_text(retry: &RetryStep, tags: &Tags, origin: &Origin) -> RetryText {
     match (&retry.content, retry.cause) {
         (RetryContent::Message(text), RetryCause::NoOutput) if is_fixed_sentence(text) => {
-            RetryText::System(text.clone())
+            RetryText::System(MarkedText::of(text, origin.spoken(Voice::Application)))
         }
         (RetryContent::Message(text), RetryCause::NoOutput | RetryCause::Error) => {
-            RetryText::User(framed(tags, FramingTag::RetryFeedback, text))
+            RetryText::User(framed((tags, origin), FramingTag::RetryFeedback, text))
         }
         (RetryContent::Errors(errors), RetryCause::NoOutput) => {
-            RetryText::User(framed(tags, FramingTag::RetryFeedback, &compact(errors)))
+            RetryText::User(framed((tags, origin), FramingTag::RetryFeedback, &compact(errors)))
         }
         (RetryContent::Errors(errors), RetryCause::Error) => {
-            RetryText::User(framed(tags, FramingTag::ValidationErrors, &compact(errors)))
+            RetryText::User(framed((tags, origin), FramingTag::ValidationErrors, &compact(errors)))
         }
     }
 }
 
-fn framed(tags: &Tags, tag: FramingTag, body: &str) -> String {
-    format!("{FEEDBACK}\n{}", tags.wrap(tag, &format!("\n{body}\n"), &[]))
+fn framed((tags, origin): (&Tags, &Origin), tag: FramingTag, body: &str) -> MarkedText {
+    let ours = origin.spoken(Voice::Application);
+    let said = MarkedText::of("\n", ours.clone());
+    let said = said.with(body, &origin.spoken(Voice::Data)).with("\n", &ours);
+    let mut text = MarkedText::of(format!("{FEEDBACK}\n"), ours);
+    text.append(&tags.frame(tag, &said, &[], origin));
+    text
 }
 
 /// Whether a text is one of the twelve sentences that ask for another form of reply.

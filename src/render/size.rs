@@ -33,10 +33,13 @@ pub fn of_prompt(prompt: &Prompt) -> u64 {
 
 fn of_block(block: &Block) -> u64 {
     let text = match block {
-        Block::Text(text) | Block::Thinking { text, .. } | Block::ToolResult { text, .. } => {
-            of_text(text)
-        }
-        Block::File(file) => of_file(file),
+        Block::Text(text)
+        | Block::Said { text, .. }
+        | Block::Thinking { text, .. }
+        | Block::ToolResult { text, .. } => of_text(text),
+        Block::File { file, .. } => of_file(file),
+        Block::RedactedThinking { data, .. } => of_text(data),
+        Block::Opaque { raw, .. } => of_text(&raw.to_string()),
         Block::ToolCall { name, arguments, .. } => of_text(name).saturating_add(of_text(arguments)),
     };
     text.saturating_add(OVERHEAD)

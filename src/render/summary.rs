@@ -4,6 +4,8 @@
 //! furthest, of those the last.
 
 use super::framing::{FramingTag, Tags};
+use super::prompt::MarkedText;
+use crate::domain::ledger::{Origin, Voice};
 use crate::domain::step::{Replaces, StepContent, SummaryStep};
 
 /// Where a summary comes from, ahead of it in its frame.
@@ -19,6 +21,8 @@ pub const DROPPED: &str = "[The output of this call is left out to fit the conte
 pub struct Compaction<'a> {
     /// The summary that is told in place of the first steps.
     pub summary: Option<&'a str>,
+    /// `seq` of the step that says it.
+    pub summary_seq: i64,
     /// How many of the first steps it stands for.
     pub n_replaced: usize,
     /// How many steps stand before it.
@@ -36,6 +40,10 @@ impl<'a> Compaction<'a> {
             // A summary stands for steps before itself, whatever a loaded one says.
             let through = n_through(summary, first_seq).min(place);
             compaction.take(summary, (through, place));
+            if compaction.n_before == place && compaction.summary.is_some() {
+                compaction.summary_seq =
+                    first_seq.saturating_add(i64::try_from(place).unwrap_or(0));
+            }
         }
         compaction
     }
@@ -57,8 +65,11 @@ fn n_through(summary: &SummaryStep, first_seq: i64) -> usize {
 }
 
 /// A summary in its frame.
-pub fn framed(text: &str, tags: &Tags) -> String {
-    tags.wrap(FramingTag::ConversationSummary, &format!("\n{PROVENANCE}\n\n{text}\n"), &[])
+pub fn framed(text: &str, tags: &Tags, origin: &Origin) -> MarkedText {
+    let ours = origin.spoken(Voice::Application);
+    let body = MarkedText::of(format!("\n{PROVENANCE}\n\n"), ours.clone());
+    let body = body.with(text, &origin.spoken(Voice::Data)).with("\n", &ours);
+    tags.frame(FramingTag::ConversationSummary, &body, &[], origin)
 }
 
 #[cfg(test)]

@@ -64,6 +64,8 @@ pub struct RetryHints {
     pub retry_after: Option<String>,
     /// `x-should-retry`: `true` or `false`.
     pub should_retry: Option<String>,
+    /// `x-amzn-errortype`: what went wrong, where Amazon says it beside the body.
+    pub error_type: Option<String>,
     /// The time of day a date is compared with.
     pub now: DateTime<Utc>,
 }
@@ -71,7 +73,7 @@ pub struct RetryHints {
 impl RetryHints {
     /// No headers at all.
     pub const fn none(now: DateTime<Utc>) -> Self {
-        Self { retry_after_ms: None, retry_after: None, should_retry: None, now }
+        Self { retry_after_ms: None, retry_after: None, should_retry: None, error_type: None, now }
     }
 
     /// How long the headers ask to wait: the first of them that can be read.

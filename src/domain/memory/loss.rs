@@ -102,7 +102,8 @@ impl Loss<'_> {
         for (index, part) in parts.iter().enumerate() {
             let at = self.at(&format!("parts/{index}"));
             match part {
-                ReplyPart::Text(_) => {
+                ReplyPart::Text(text) => {
+                    at.when(text.echo.is_some(), "echo", "what the provider wants back");
                     at.when(texts > 0 || calls > 0, "text", "text that is not first");
                     texts += 1;
                 }
@@ -125,7 +126,8 @@ impl Loss<'_> {
     }
 
     fn call(&self, call: &ToolCallPart) {
-        let ToolCallPart { tool_call_id: _, provider_call_id, name: _, arguments } = call;
+        let ToolCallPart { tool_call_id: _, provider_call_id, name: _, arguments, echo } = call;
+        self.when(echo.is_some(), "echo", "what the provider wants back");
         self.when(provider_call_id.is_some(), "provider_call_id", "the provider's id of the call");
         self.when(!is_object(arguments), "arguments", "arguments that are not a JSON object");
     }

@@ -119,7 +119,7 @@ fn message(node: &Node<'_>) -> Read<(Reply, V1Extras)> {
         ..V1Extras::default()
     };
     let text = content.filter(|text| !text.is_empty());
-    let text = text.map(|text| ReplyPart::Text(TextPart { text }));
+    let text = text.map(|text| ReplyPart::Text(TextPart { text, echo: None }));
     let calls = calls?.into_iter().map(ReplyPart::ToolCall);
     let reply = Reply {
         provider: None,
@@ -156,6 +156,7 @@ fn call(node: &Node<'_>) -> Read<ToolCallPart> {
         provider_call_id: None,
         name: name?,
         arguments: arguments?,
+        echo: None,
     })
 }
 

@@ -111,7 +111,9 @@ fn reply_part(node: &Node<'_>) -> Read<ReplyPart> {
     let kind = fields.required("part_kind", |kind| Ok((kind.clone(), kind.text()?)))?;
     let part = match kind.1.as_str() {
         "text" => {
-            fields.required("text", Node::text).map(|text| ReplyPart::Text(TextPart { text }))
+            let text = fields.required("text", Node::text);
+            let echo = fields.optional("echo", Node::value);
+            Ok(ReplyPart::Text(TextPart { text: text?, echo: echo? }))
         }
         "refusal" => {
             fields.required("text", Node::text).map(|text| ReplyPart::Refusal(RefusalPart { text }))
@@ -134,7 +136,8 @@ fn thinking(fields: &mut Fields<'_>) -> Read<ThinkingPart> {
     let signature = fields.optional("signature", Node::text);
     let id = fields.optional("id", Node::text);
     let issuer = fields.optional("issuer", Node::label);
-    Ok(ThinkingPart { text: text?, signature: signature?, id: id?, issuer: issuer? })
+    let echo = fields.optional("echo", Node::value);
+    Ok(ThinkingPart { text: text?, signature: signature?, id: id?, issuer: issuer?, echo: echo? })
 }
 
 fn redacted_thinking(fields: &mut Fields<'_>) -> Read<RedactedThinkingPart> {
@@ -148,11 +151,13 @@ fn tool_call(fields: &mut Fields<'_>) -> Read<ToolCallPart> {
     let provider_call_id = fields.optional("provider_call_id", Node::text);
     let name = fields.required("name", Node::text);
     let arguments = fields.required("arguments", Node::text);
+    let echo = fields.optional("echo", Node::value);
     Ok(ToolCallPart {
         tool_call_id: tool_call_id?,
         provider_call_id: provider_call_id?,
         name: name?,
         arguments: arguments?,
+        echo: echo?,
     })
 }
 

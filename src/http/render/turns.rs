@@ -39,6 +39,8 @@ enum BlockView {
     File(FileBlock),
     /// Thinking that goes back to its issuer.
     Thinking(ThinkingBlock),
+    /// Something that only its issuer can read, going back to it.
+    Sealed(SealedBlock),
     /// A call the model made.
     ToolCall(CallBlock),
     /// What a call led to.
@@ -69,6 +71,10 @@ struct ThinkingBlock {
     /// The issuer's signature; null when there is none.
     signature: Option<String>,
 }
+
+/// Something that only its issuer can read, going back to it.
+#[derive(Debug, Serialize, ToSchema)]
+struct SealedBlock {}
 
 /// A call the model made.
 #[derive(Debug, Serialize, ToSchema)]
@@ -118,17 +124,21 @@ impl From<PromptTurn> for TurnView {
 impl From<Block> for BlockView {
     fn from(block: Block) -> Self {
         match block {
-            Block::Text(text) => Self::Text(TextBlock { text }),
-            Block::File(FilePart { id, media_type, .. }) => {
+            Block::Text(text) | Block::Said { text, .. } => {
+                Self::Text(TextBlock { text: text.into_string() })
+            }
+            Block::File { file: FilePart { id, media_type, .. }, .. } => {
                 Self::File(FileBlock { id, media_type })
             }
-            Block::Thinking { text, signature } => {
-                Self::Thinking(ThinkingBlock { text, signature })
+            Block::Thinking { text, signature, .. } => {
+                Self::Thinking(ThinkingBlock { text: text.into_string(), signature })
             }
-            Block::ToolCall { id, call_id, name, arguments } => {
+            Block::RedactedThinking { .. } | Block::Opaque { .. } => Self::Sealed(SealedBlock {}),
+            Block::ToolCall { id, call_id, name, arguments, .. } => {
                 Self::ToolCall(CallBlock { id, tool_call_id: call_id, name, arguments })
             }
             Block::ToolResult { id, call_id, name, text, is_error } => {
+                let text = text.into_string();
                 Self::ToolResult(ResultBlock { id, tool_call_id: call_id, name, text, is_error })
             }
         }

@@ -45,7 +45,7 @@ macro_rules! renderings {
                     profile: profile.to_owned(),
                     framing_policy,
                     announce,
-                    system: rendered.prompt.system,
+                    system: rendered.prompt.system.map(|text| text.into_string()),
                     body: rendered.body,
                     body_sha256: rendered.sha256.to_string(),
                     tokens: rendered.tokens,

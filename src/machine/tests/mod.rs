@@ -186,11 +186,12 @@ const fn goes_on(record: &Record) -> bool {
 }
 
 fn words(text: &str) -> ReplyPart {
-    ReplyPart::Text(TextPart { text: text.to_owned() })
+    ReplyPart::Text(TextPart { text: text.to_owned(), echo: None })
 }
 
 fn thinking(text: &str) -> ReplyPart {
     ReplyPart::Thinking(ThinkingPart {
+        echo: None,
         text: text.to_owned(),
         signature: None,
         id: None,
@@ -217,6 +218,7 @@ fn reply(parts: Vec<ReplyPart>, finish: FinishReason) -> Reply {
 fn asking(calls: &[PlannedCall], finish: FinishReason) -> Reply {
     let part = |call: &PlannedCall| {
         ReplyPart::ToolCall(ToolCallPart {
+            echo: None,
             tool_call_id: call.call_id.clone(),
             provider_call_id: None,
             name: call.name.clone(),

@@ -113,6 +113,7 @@ fn peer(status: u16, content_type: &str, chunks: Vec<Bytes>) -> Peer {
         retry_after_ms: None,
         retry_after: None,
         should_retry: None,
+        error_type: None,
         body: Body::Scripted(Script { chunks: chunks.into(), hangs_up: false }),
     }
 }

@@ -17,6 +17,7 @@ fn hints(exchange: &Exchange) -> RetryHints {
         retry_after_ms: exchange.header("retry-after-ms"),
         retry_after: exchange.header("retry-after"),
         should_retry: exchange.header("x-should-retry"),
+        error_type: exchange.header("x-amzn-errortype"),
         now: Utc.with_ymd_and_hms(2025, 1, 1, 0, 0, 0).unwrap(),
     }
 }

@@ -8,12 +8,13 @@ use super::fit::{single_line, truncated};
 use super::framing::{FramingTag, Tags};
 use super::names::ToolNames;
 use super::observation::{ObservationContext, observation};
-use super::prompt::{Block, Prompt, PromptTurn, Role};
+use super::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
 use super::retry::plain_retry_text;
 use super::size;
 use super::summary::Compaction;
 use crate::domain::agent::ContextStrategy;
 use crate::domain::file::{FilePart, FileSource};
+use crate::domain::ledger::{Origin, Voice};
 use crate::domain::message::ReplyPart;
 use crate::domain::model::{ModelSettings, ModelSpec};
 use crate::domain::step::{ActionStep, InputPart, Replaces, StepContent, SummaryStep};
@@ -185,10 +186,14 @@ pub fn summary_prompt(
     let told = transcript(told, first_seq);
     let told = truncated(&told, max_chars(&told, context_window));
     let id = [("id", Some("conversation"))];
-    let data = tags.wrap(FramingTag::Context, &format!("\n{told}\n"), &id);
+    let ours = Origin { voice: Some(Voice::Application), ..Origin::default() };
+    let said = Origin::step(first_seq, 0, Voice::Data);
+    let body = MarkedText::of("\n", ours.clone()).with(&told, &said).with("\n", &ours);
+    let data = tags.frame(FramingTag::Context, &body, &id, &ours);
     Prompt {
         model: model.name.clone(),
-        system: Some(SUMMARISE.to_owned()),
+        system: Some(MarkedText::of(SUMMARISE, ours)),
+        output_schema: None,
         turns: vec![PromptTurn { role: Role::User, blocks: vec![Block::Text(data)] }],
         tools: Vec::new(),
         settings: plain(&model.settings),

@@ -6,6 +6,7 @@
 //! space and one slash in between, and letters that fold to ASCII ones.
 
 pub mod lookalike;
+mod marked;
 mod scan;
 
 use std::borrow::Cow;

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Answered, Conversation, JsonOutput, text_block};
+use super::{Answered, Conversation, JsonOutput};
+use crate::domain::ledger::{Origin, Voice};
 use crate::domain::message::{Reply, ReplyPart, ThinkingPart, ToolCallPart};
+use crate::domain::model::Provider;
 use crate::domain::step::ActionStep;
 use crate::domain::tool::{FINAL_ANSWER, OutcomeKind, ToolOutcome};
 use crate::render::file;
@@ -12,7 +14,7 @@ use crate::render::framing::{FramingTag, Tags};
 use crate::render::notes::Author;
 use crate::render::observation::{ObservationContext, observation};
 use crate::render::profile::OwnThinking;
-use crate::render::prompt::{Block, Role};
+use crate::render::prompt::{Block, MarkedText, Role};
 use crate::render::repair::{answered_calls, is_foreign, non_blank};
 use crate::render::summary::DROPPED;
 
@@ -22,6 +24,8 @@ pub(super) type Signature = (String, JsonOutput);
 /// How the outcome of a call is shown.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
+    /// Its place among the outcomes.
+    place: usize,
     /// The turn before made exactly the same calls.
     is_repeat: bool,
     /// What the tool gave back is left out.
@@ -29,8 +33,11 @@ struct Shown {
 }
 
 /// Thinking of another model or transport, as told on the user's channel.
-pub fn framed_thinking(text: &str, tags: &Tags) -> String {
-    tags.wrap(FramingTag::AssistantThinking, &format!("\n{text}\n"), &[])
+pub fn framed_thinking(text: &str, tags: &Tags, origin: &Origin) -> MarkedText {
+    let ours = origin.spoken(Voice::Application);
+    let body = MarkedText::of("\n", ours.clone());
+    let body = body.with(text, &origin.spoken(Voice::Data)).with("\n", &ours);
+    tags.frame(FramingTag::AssistantThinking, &body, &[], origin)
 }
 
 impl Conversation<'_> {
@@ -50,11 +57,11 @@ impl Conversation<'_> {
         self.push(Role::Assistant, said);
         let mut results = Vec::with_capacity(told.len());
         let mut files = Vec::new();
-        for ((call, outcome), id) in answered_calls.iter().zip(&told) {
-            let shown = Shown { is_repeat, is_dropped };
+        for (place, ((call, outcome), id)) in answered_calls.iter().zip(&told).enumerate() {
+            let shown = Shown { place, is_repeat, is_dropped };
             results.push(self.result(call, outcome, id, shown));
             if !is_dropped {
-                files.extend(self.files(call, outcome, id));
+                files.extend(self.files(call, outcome, (id, place)));
             }
         }
         let of_tools = self.resemblance(results.iter().filter_map(result_text));
@@ -81,8 +88,11 @@ impl Conversation<'_> {
 
     /// What the reader cannot take back as its own thinking, framed.
     fn foreign_thinking(&self, reply: &Reply) -> Vec<Block> {
-        let foreign = reply.parts.iter().filter_map(|part| match part {
-            ReplyPart::Thinking(thinking) if self.is_foreign(thinking) => non_blank(&thinking.text),
+        let parts = reply.parts.iter().enumerate();
+        let foreign = parts.filter_map(|(place, part)| match part {
+            ReplyPart::Thinking(thinking) if self.is_foreign(thinking) => {
+                Some((place, non_blank(&thinking.text)?))
+            }
             ReplyPart::Thinking(_)
             | ReplyPart::Text(_)
             | ReplyPart::RedactedThinking(_)
@@ -90,7 +100,12 @@ impl Conversation<'_> {
             | ReplyPart::Refusal(_)
             | ReplyPart::Unknown(_) => None,
         });
-        foreign.map(|text| Block::Text(framed_thinking(text, self.lowering.tags()))).collect()
+        foreign
+            .map(|(place, text)| {
+                let origin = self.origin(place, Voice::Data);
+                Block::Text(framed_thinking(text, self.lowering.tags(), &origin))
+            })
+            .collect()
     }
 
     fn is_foreign(&self, thinking: &ThinkingPart) -> bool {
@@ -100,37 +115,64 @@ impl Conversation<'_> {
     /// The assistant's turn. `told` are the ids of its calls, in order.
     fn said(&self, reply: &Reply, told: &[String]) -> Vec<Block> {
         let mut told = told.iter();
-        reply.parts.iter().filter_map(|part| self.said_part(part, &mut told)).collect()
+        let is_own = reply.provider == Some(self.lowering.provider);
+        let parts = reply.parts.iter().enumerate();
+        parts.filter_map(|(place, part)| self.said_part((place, part), is_own, &mut told)).collect()
     }
 
     fn said_part<'t>(
         &self,
-        part: &ReplyPart,
+        (place, part): (usize, &ReplyPart),
+        is_own: bool,
         told: &mut impl Iterator<Item = &'t String>,
     ) -> Option<Block> {
+        let origin = self.origin(place, Voice::Assistant);
+        let own = |echo: &Option<Value>| echo.clone().filter(|_| is_own);
         match part {
-            ReplyPart::Text(part) => non_blank(&part.text).map(text_block),
-            ReplyPart::Refusal(part) => non_blank(&part.text).map(text_block),
-            ReplyPart::Thinking(thinking) => self.own_thinking(thinking),
+            ReplyPart::Text(part) => {
+                let echo = own(&part.echo);
+                // What is blank says nothing, but its issuer may want back what came with it.
+                let is_told = non_blank(&part.text).is_some() || echo.is_some();
+                is_told.then(|| Block::Said { text: MarkedText::of(&part.text, origin), echo })
+            }
+            ReplyPart::Refusal(part) => non_blank(&part.text)
+                .map(|text| Block::Said { text: MarkedText::of(text, origin), echo: None }),
+            ReplyPart::Thinking(thinking) => self.own_thinking(thinking, origin),
             ReplyPart::ToolCall(call) => Some(Block::ToolCall {
                 id: told.next()?.clone(),
                 call_id: call.tool_call_id.clone(),
                 name: self.told_name(call),
                 arguments: fit::arguments(&call.arguments),
+                echo: own(&call.echo),
+                origin,
             }),
-            // No wire of this version has a place for what only its issuer can read.
-            ReplyPart::RedactedThinking(_) | ReplyPart::Unknown(_) => None,
+            ReplyPart::RedactedThinking(part) => self
+                .goes_back(part.issuer)
+                .then(|| Block::RedactedThinking { data: part.data.clone(), origin }),
+            ReplyPart::Unknown(part) => {
+                self.goes_back(part.issuer).then(|| Block::Opaque { raw: part.raw.clone(), origin })
+            }
         }
     }
 
-    fn own_thinking(&self, thinking: &ThinkingPart) -> Option<Block> {
+    /// Whether what only its issuer can read is told to the reader: it issued it, and takes it back.
+    fn goes_back(&self, issuer: Option<Provider>) -> bool {
+        let is_left_out = self.lowering.profile.own_thinking == OwnThinking::IsLeftOut;
+        issuer == Some(self.lowering.provider) && !is_left_out
+    }
+
+    fn own_thinking(&self, thinking: &ThinkingPart, origin: Origin) -> Option<Block> {
         let is_left_out = self.lowering.profile.own_thinking == OwnThinking::IsLeftOut;
         if is_left_out || self.is_foreign(thinking) {
             return None;
         }
-        non_blank(&thinking.text).map(|text| Block::Thinking {
-            text: text.to_owned(),
+        let is_sealed = thinking.signature.is_some() || thinking.echo.is_some();
+        let is_told = non_blank(&thinking.text).is_some() || is_sealed;
+        is_told.then(|| Block::Thinking {
+            text: MarkedText::of(&thinking.text, origin),
             signature: thinking.signature.clone(),
+            id: thinking.id.clone(),
+            echo: thinking.echo.clone(),
         })
     }
 
@@ -146,7 +188,7 @@ impl Conversation<'_> {
             id: id.to_owned(),
             call_id: call.tool_call_id.clone(),
             name: self.told_name(call),
-            text,
+            text: MarkedText::of(text, self.origin(shown.place, Voice::Data)),
             is_error: outcome.is_error,
         }
     }
@@ -156,9 +198,15 @@ impl Conversation<'_> {
         self.names.find(&call.name).unwrap_or(&call.name).to_owned()
     }
 
-    fn files(&self, call: &ToolCallPart, outcome: &ToolOutcome, id: &str) -> Vec<Block> {
+    fn files(
+        &self,
+        call: &ToolCallPart,
+        outcome: &ToolOutcome,
+        (id, place): (&str, usize),
+    ) -> Vec<Block> {
         let name = self.told_name(call);
-        file::framed(&outcome.files, (&name, id), self.lowering.profile, self.lowering.tags())
+        let reader = (self.lowering.profile, self.lowering.tags());
+        file::framed(&outcome.files, (&name, id), reader, &self.origin(place, Voice::Data))
     }
 }
 

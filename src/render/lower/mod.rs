@@ -21,10 +21,11 @@ use super::names::ToolNames;
 use super::notes::{self, Author};
 use super::observation::OutputLimits;
 use super::profile::{Profile, is_name_char};
-use super::prompt::{Block, PromptTurn, Role};
+use super::prompt::{Block, MarkedText, PromptTurn, Role};
 use super::repair::non_blank;
 use super::retry::{RetryText, retry_text};
 use super::summary::{self, Compaction};
+use crate::domain::ledger::{Origin, Voice};
 use crate::domain::limits::STEP_LIMIT;
 use crate::domain::model::Provider;
 use crate::domain::step::{
@@ -60,7 +61,7 @@ impl<'a> Lowering<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lowered {
     /// The blocks of context that it began with, framed, for the standing instructions.
-    pub standing: Vec<String>,
+    pub standing: Vec<MarkedText>,
     /// Its turns.
     pub turns: Vec<PromptTurn>,
     /// Whether the system speaks in a frame on the user's channel.
@@ -76,10 +77,11 @@ pub fn lower<'a>(steps: &'a [StepContent], first_seq: i64, lowering: Lowering<'a
     let (replaced, told) = steps.split_at_checked(compaction.n_replaced).unwrap_or((&[], steps));
     if let Some(text) = compaction.summary {
         let open = open_task(steps, &compaction);
-        conversation.summarise(text, replaced, open);
+        conversation.summarise((text, compaction.summary_seq), (replaced, first_seq), open);
     }
     for (place, step) in told.iter().enumerate() {
         let is_dropped = place + replaced.len() < compaction.n_dropped;
+        conversation.seq = seq_of(first_seq, place + replaced.len());
         conversation.append(step, is_dropped);
     }
     let Conversation { standing, blocks, turns, has_framed_system, names, .. } = conversation;
@@ -90,11 +92,13 @@ pub fn lower<'a>(steps: &'a [StepContent], first_seq: i64, lowering: Lowering<'a
 /// A conversation as far as it is lowered.
 struct Conversation<'a> {
     lowering: Lowering<'a>,
+    /// `seq` of the step that is being told.
+    seq: i64,
     turns: Vec<PromptTurn>,
     /// The context as it stands.
     blocks: Blocks<'a>,
     /// The context that the conversation began with, once it has.
-    standing: Option<Vec<String>>,
+    standing: Option<Vec<MarkedText>>,
     has_framed_system: bool,
     ids: CallIds,
     names: ToolNames,
@@ -117,6 +121,7 @@ impl<'a> Conversation<'a> {
     fn new(lowering: Lowering<'a>) -> Self {
         Self {
             lowering,
+            seq: 0,
             turns: Vec::new(),
             blocks: Blocks::new(),
             standing: None,
@@ -132,25 +137,35 @@ impl<'a> Conversation<'a> {
     /// Begins with a summary in place of the first steps. What the operator said in them still holds,
     /// so it is said again, and the context of that moment is what the conversation begins with. A task
     /// that was still open is told in the person's own words.
-    fn summarise(&mut self, text: &str, replaced: &'a [StepContent], open: Option<&TaskStep>) {
+    fn summarise(
+        &mut self,
+        (text, seq): (&str, i64),
+        (replaced, first_seq): (&'a [StepContent], i64),
+        open: Option<(usize, &TaskStep)>,
+    ) {
         let mut said = Vec::new();
-        for step in replaced {
+        for (place, step) in replaced.iter().enumerate() {
+            self.seq = seq_of(first_seq, place);
             self.vouch(step);
             if let StepContent::Context(block) = step {
-                self.blocks.change(block);
+                self.blocks.change(block, &self.origin(0, Voice::System));
             } else if let StepContent::System(system) = step
                 && system.text != STEP_LIMIT
             {
-                said.push(system.text.as_str());
+                said.push((self.seq, system.text.as_str()));
             }
         }
         self.standing = Some(self.blocks.standing(self.lowering.tags()));
-        let framed = summary::framed(text, self.lowering.tags());
+        self.seq = seq;
+        let origin = self.origin(0, Voice::Data);
+        let framed = summary::framed(text, self.lowering.tags(), &origin);
         self.push(Role::User, vec![Block::Text(framed)]);
-        for text in said {
-            self.say_as_system(text);
+        for (seq, text) in said {
+            self.seq = seq;
+            self.say_as_system(&self.marked(text, Voice::System));
         }
-        if let Some(task) = open {
+        if let Some((place, task)) = open {
+            self.seq = seq_of(first_seq, place);
             self.append_task(task);
         }
     }
@@ -162,17 +177,20 @@ impl<'a> Conversation<'a> {
         match step {
             StepContent::Task(task) => self.append_task(task),
             StepContent::Action(action) => self.append_action(action, is_dropped),
-            StepContent::Retry(retry) => match retry_text(retry, self.lowering.tags()) {
-                RetryText::System(text) => self.say_as_system(&text),
-                RetryText::User(text) => self.push(Role::User, vec![Block::Text(text)]),
-            },
+            StepContent::Retry(retry) => {
+                let origin = self.origin(0, Voice::Data);
+                match retry_text(retry, self.lowering.tags(), &origin) {
+                    RetryText::System(text) => self.say_as_system(&text),
+                    RetryText::User(text) => self.push(Role::User, vec![Block::Text(text)]),
+                }
+            }
             StepContent::System(system) => {
                 // As with a task, the same calls may be worth making after it; only the fixed sentence
                 // says nothing new. The machine counts the repeats that end a run likewise.
                 if system.text != STEP_LIMIT {
                     self.last_calls.clear();
                 }
-                self.say_as_system(&system.text);
+                self.say_as_system(&self.marked(&system.text, Voice::System));
             }
             StepContent::Context(block) => self.change_context(block),
             StepContent::Tools(tools) => self.announce(tools),
@@ -214,10 +232,11 @@ impl<'a> Conversation<'a> {
     }
 
     fn change_context(&mut self, block: &'a ContextStep) {
-        let change = self.blocks.change(block);
+        let origin = self.origin(0, Voice::System);
+        let change = self.blocks.change(block, &origin);
         if let (Some(change), true) = (change, self.standing.is_some()) {
             let native_system = self.lowering.profile.native_system;
-            self.say_as_system(&change.told(native_system, self.lowering.tags()));
+            self.say_as_system(&change.told(native_system, self.lowering.tags(), &origin));
         }
     }
 
@@ -236,7 +255,7 @@ impl<'a> Conversation<'a> {
         let texts =
             [announcement(ToolChange::Removed, removed), announcement(ToolChange::Added, added)];
         for text in texts.into_iter().flatten() {
-            self.say_as_system(&text);
+            self.say_as_system(&self.marked(&text, Voice::Application));
         }
     }
 
@@ -247,12 +266,25 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn say_as_system(&mut self, text: &str) {
-        let Some(text) = non_blank(text) else { return };
+    /// A place in the step that is being told.
+    fn origin(&self, part: usize, voice: Voice) -> Origin {
+        Origin::step(self.seq, u32::try_from(part).unwrap_or(u32::MAX), voice)
+    }
+
+    /// A text of the step that is being told.
+    fn marked(&self, text: &str, voice: Voice) -> MarkedText {
+        MarkedText::of(text, self.origin(0, voice))
+    }
+
+    fn say_as_system(&mut self, text: &MarkedText) {
+        if non_blank(text).is_none() {
+            return;
+        }
         if self.lowering.profile.native_system {
-            self.push(Role::System, vec![Block::Text(text.to_owned())]);
+            self.push(Role::System, vec![Block::Text(text.clone())]);
         } else {
-            let framed = self.lowering.tags().wrap(FramingTag::System, text, &[]);
+            let origin = self.origin(0, Voice::Application);
+            let framed = self.lowering.tags().frame(FramingTag::System, text, &[], &origin);
             self.has_framed_system = true;
             self.push(Role::User, vec![Block::Text(framed)]);
         }
@@ -261,11 +293,13 @@ impl<'a> Conversation<'a> {
     fn append_task(&mut self, task: &TaskStep) {
         // A task begins a run or is said in the middle of one: repeats are counted from here.
         self.last_calls.clear();
+        let parts = task.parts.iter().enumerate();
         let mut blocks: Vec<Block> =
-            task.parts.iter().filter_map(|part| self.input_block(part)).collect();
+            parts.filter_map(|(place, part)| self.input_block(place, part)).collect();
         if blocks.is_empty() {
             // A blank task is still what the person said, and a conversation needs a user's turn.
-            blocks.extend(task.parts.iter().find_map(InputPart::text).map(text_block));
+            let blank = task.parts.iter().find_map(InputPart::text);
+            blocks.extend(blank.map(|text| Block::Text(self.marked(text, Voice::User))));
         }
         self.push(Role::User, blocks);
         self.note(Author::User, &self.resemblance(task.parts.iter().filter_map(InputPart::text)));
@@ -286,15 +320,17 @@ impl<'a> Conversation<'a> {
     /// Says beside an item that was just told what it resembles.
     fn note(&mut self, author: Author, resembled: &[FramingTag]) {
         if let Some(text) = notes::note(author, resembled) {
-            self.say_as_system(&text);
+            self.say_as_system(&self.marked(&text, Voice::Application));
         }
     }
 
-    fn input_block(&self, part: &InputPart) -> Option<Block> {
+    fn input_block(&self, place: usize, part: &InputPart) -> Option<Block> {
         match part {
-            InputPart::Text(part) => non_blank(&part.text).map(text_block),
+            InputPart::Text(part) => non_blank(&part.text)
+                .map(|text| Block::Text(MarkedText::of(text, self.origin(place, Voice::User)))),
             InputPart::File(part) => {
-                Some(file::shown(part, self.lowering.profile, self.lowering.tags()))
+                let origin = self.origin(place, Voice::Data);
+                Some(file::shown(part, self.lowering.profile, self.lowering.tags(), &origin))
             }
         }
     }
@@ -310,7 +346,13 @@ impl<'a> Conversation<'a> {
         if !is_said {
             self.push(
                 Role::Assistant,
-                non_blank(&answer.answer).map(text_block).into_iter().collect(),
+                non_blank(&answer.answer)
+                    .map(|text| Block::Said {
+                        text: self.marked(text, Voice::Assistant),
+                        echo: None,
+                    })
+                    .into_iter()
+                    .collect(),
             );
         }
     }
@@ -319,7 +361,10 @@ impl<'a> Conversation<'a> {
 /// The task among replaced steps that the run is still at: nothing answered it, no other came before
 /// the summary, and what comes after it does not begin with another. Between the requests of a run
 /// that stays as it is.
-fn open_task<'s>(steps: &'s [StepContent], compaction: &Compaction<'_>) -> Option<&'s TaskStep> {
+fn open_task<'s>(
+    steps: &'s [StepContent],
+    compaction: &Compaction<'_>,
+) -> Option<(usize, &'s TaskStep)> {
     let (before, after) = steps.split_at_checked(compaction.n_before)?;
     let bounds = |step: &&StepContent| matches!(step, StepContent::Task(_) | StepContent::Final(_));
     let goes_on = |step: &&StepContent| {
@@ -330,7 +375,11 @@ fn open_task<'s>(steps: &'s [StepContent], compaction: &Compaction<'_>) -> Optio
     }
     let (place, last) = before.iter().enumerate().rfind(|(_, step)| bounds(step))?;
     let is_replaced = place < compaction.n_replaced;
-    if let (StepContent::Task(task), true) = (last, is_replaced) { Some(task) } else { None }
+    if let (StepContent::Task(task), true) = (last, is_replaced) {
+        Some((place, task))
+    } else {
+        None
+    }
 }
 
 /// Whether a name has the form that declared tools have.
@@ -338,6 +387,6 @@ fn is_identifier(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(is_name_char)
 }
 
-fn text_block(text: &str) -> Block {
-    Block::Text(text.to_owned())
+fn seq_of(first_seq: i64, place: usize) -> i64 {
+    first_seq.saturating_add(i64::try_from(place).unwrap_or(i64::MAX))
 }

@@ -114,18 +114,20 @@ impl Editor<'_> {
     /// Redacts a part; says whether it can stay.
     fn keeps(&mut self, part: &mut ReplyPart) -> bool {
         match part {
-            ReplyPart::Text(TextPart { text })
-            | ReplyPart::Thinking(ThinkingPart { text, signature: None, .. }) => self.text(text),
+            ReplyPart::Text(part) => self.bound_text(part),
+            ReplyPart::Thinking(ThinkingPart { text, signature: None, echo: None, .. }) => {
+                self.text(text);
+            }
             ReplyPart::Refusal(part) => self.text(&mut part.text),
             ReplyPart::ToolCall(call) => self.call(call),
-            ReplyPart::Thinking(thinking) => return self.is_clean(&thinking.text),
+            ReplyPart::Thinking(thinking) => {
+                let echo = thinking.echo.as_ref();
+                return self.is_clean(&thinking.text)
+                    && echo.is_none_or(|it| self.is_clean_json(it));
+            }
             ReplyPart::RedactedThinking(sealed) => return self.is_clean(&sealed.data),
             // Nobody knows what it is, so it may be bound like thinking.
-            ReplyPart::Unknown(part) => {
-                let (redactor, raw) = (self.redactor, &part.raw);
-                let shown = redactor.json_counted(self.channel, raw, self.tally);
-                return matches!(shown, Cow::Borrowed(_));
-            }
+            ReplyPart::Unknown(part) => return self.is_clean_json(&part.raw),
         }
         true
     }
@@ -135,10 +137,36 @@ impl Editor<'_> {
         matches!(shown, Cow::Borrowed(_))
     }
 
+    fn is_clean_json(&mut self, value: &Value) -> bool {
+        let shown = self.redactor.json_counted(self.channel, value, self.tally);
+        matches!(shown, Cow::Borrowed(_))
+    }
+
+    /// What the issuer wants back beside a text may be bound to it: it goes when the text changes.
+    fn bound_text(&mut self, part: &mut TextPart) {
+        if let Cow::Owned(new) = self.redactor.text_counted(self.channel, &part.text, self.tally) {
+            part.text = new;
+            part.echo = None;
+        }
+        self.echo(&mut part.echo);
+    }
+
     fn call(&mut self, call: &mut ToolCallPart) {
         self.known_opt(call.provider_call_id.as_mut());
         self.tool(&mut call.name);
-        self.json_text(&mut call.arguments);
+        let (channel, arguments) = (self.channel, &call.arguments);
+        let shown = self.redactor.json_text_counted(channel, arguments, self.tally);
+        if let Cow::Owned(new) = shown {
+            call.arguments = new;
+            call.echo = None;
+        }
+        self.echo(&mut call.echo);
+    }
+
+    fn echo(&mut self, echo: &mut Option<Value>) {
+        if echo.as_ref().is_some_and(|value| !self.is_clean_json(value)) {
+            *echo = None;
+        }
     }
 
     fn outcome(&mut self, outcome: &mut ToolOutcome) {

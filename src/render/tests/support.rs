@@ -30,6 +30,7 @@ pub(crate) fn action(parts: Vec<ReplyPart>, outcomes: Vec<ToolOutcome>) -> Actio
 
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ReplyPart {
     ReplyPart::ToolCall(ToolCallPart {
+        echo: None,
         tool_call_id: CallId(id.to_owned()),
         provider_call_id: None,
         name: name.to_owned(),
@@ -38,7 +39,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ReplyPart {
 }
 
 pub(crate) fn text(text: &str) -> ReplyPart {
-    ReplyPart::Text(TextPart { text: text.to_owned() })
+    ReplyPart::Text(TextPart { text: text.to_owned(), echo: None })
 }
 
 pub(crate) fn refusal(text: &str) -> ReplyPart {
@@ -46,7 +47,13 @@ pub(crate) fn refusal(text: &str) -> ReplyPart {
 }
 
 pub(crate) fn thinking(text: &str, issuer: Option<Provider>) -> ReplyPart {
-    ReplyPart::Thinking(ThinkingPart { text: text.to_owned(), signature: None, id: None, issuer })
+    ReplyPart::Thinking(ThinkingPart {
+        text: text.to_owned(),
+        signature: None,
+        id: None,
+        issuer,
+        echo: None,
+    })
 }
 
 fn outcome(id: &str, kind: OutcomeKind) -> ToolOutcome {

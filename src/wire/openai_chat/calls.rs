@@ -156,6 +156,7 @@ impl Calls {
                     .then(|| storable(&slot.id)),
                 name: storable(&slot.name),
                 arguments: object_text(&slot.arguments),
+                echo: None,
             })
             .collect()
     }

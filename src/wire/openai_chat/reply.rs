@@ -3,32 +3,21 @@
 use serde_json::Value;
 
 use super::calls::Calls;
-use super::{errors, usage};
+use super::usage;
 use crate::domain::event::DeltaKind;
 use crate::domain::message::{
     RedactedThinkingPart, RefusalPart, Reply, ReplyPart, ReplyState, TextPart, ThinkingPart,
     UnknownPart,
 };
 use crate::domain::model::{FinishReason, Provider, Usage};
-use crate::wire::json::{self, items, present, storable, text};
-use crate::wire::mask::excerpt;
+use crate::wire::assembly::Assembly;
+use crate::wire::failure;
+use crate::wire::json::{items, present, storable, text};
 use crate::wire::{DeltaPiece, WireError};
-
-/// Reads a whole reply: a body of status 200. White space before it is what some servers send to
-/// keep the connection alive.
-pub fn decode(provider: Provider, body: &[u8]) -> Result<Reply, WireError> {
-    let value = json::parse(body).map_err(|error| {
-        let shown = excerpt(&String::from_utf8_lossy(body));
-        WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
-    })?;
-    let mut assembly = Assembly::new(provider);
-    assembly.add_body(&value)?;
-    assembly.whole()
-}
 
 /// What has come of a reply so far.
 #[derive(Debug)]
-pub(super) struct Assembly {
+pub(super) struct ChatReply {
     provider: Provider,
     model: Option<String>,
     response_id: Option<String>,
@@ -42,10 +31,12 @@ pub(super) struct Assembly {
     finish: Option<String>,
     usage: Option<Usage>,
     has_choices: bool,
+    /// `[DONE]` has come.
+    ended: bool,
     pieces: Vec<DeltaPiece>,
 }
 
-impl Assembly {
+impl ChatReply {
     pub(super) fn new(provider: Provider) -> Self {
         Self {
             provider,
@@ -61,47 +52,9 @@ impl Assembly {
             finish: None,
             usage: None,
             has_choices: false,
+            ended: false,
             pieces: Vec::new(),
         }
-    }
-
-    /// Whether the model said why it stopped.
-    pub(super) const fn is_finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// What was added since the last time this was asked.
-    pub(super) fn take_pieces(&mut self) -> Vec<DeltaPiece> {
-        std::mem::take(&mut self.pieces)
-    }
-
-    /// Takes a whole body.
-    fn add_body(&mut self, body: &Value) -> Result<(), WireError> {
-        let choice = self.open(body)?;
-        let Some(message) = choice.and_then(|choice| present(choice, "message")) else {
-            return Ok(());
-        };
-        self.add_message(message);
-        for call in items(message, "tool_calls") {
-            self.calls.add_whole(call);
-            self.check_calls()?;
-        }
-        Ok(())
-    }
-
-    /// Takes a chunk of a stream.
-    pub(super) fn add_chunk(&mut self, chunk: &Value) -> Result<(), WireError> {
-        let choice = self.open(chunk)?;
-        let Some(delta) = choice.and_then(|choice| present(choice, "delta")) else {
-            return Ok(());
-        };
-        self.add_message(delta);
-        for call in items(delta, "tool_calls") {
-            let piece = self.calls.add_fragment(call);
-            self.emit(DeltaKind::ToolCall, piece);
-            self.check_calls()?;
-        }
-        Ok(())
     }
 
     fn check_calls(&self) -> Result<(), WireError> {
@@ -120,7 +73,7 @@ impl Assembly {
         let choice = choices.iter().find(is_first).or_else(|| choices.first());
         // An error may come with the counts of what it cost.
         self.usage = usage::of_chunk(chunk, choice).or(self.usage);
-        if let Some(error) = errors::in_band(chunk).or_else(|| errors::in_band(choice?)) {
+        if let Some(error) = failure::in_band(chunk).or_else(|| failure::in_band(choice?)) {
             return Err(error);
         }
         if !chunk.is_object() {
@@ -204,28 +157,6 @@ impl Assembly {
         }
     }
 
-    /// The reply, now that everything has come.
-    pub(super) fn whole(&self) -> Result<Reply, WireError> {
-        if self.has_choices {
-            Ok(self.reply(ReplyState::Complete))
-        } else {
-            Err(WireError::protocol("the answer has no choices"))
-        }
-    }
-
-    /// The reply as far as it has come.
-    pub(super) fn reply(&self, state: ReplyState) -> Reply {
-        Reply {
-            provider: Some(self.provider),
-            model: self.model.clone(),
-            response_id: self.response_id.clone(),
-            finish_reason: self.finish_reason(),
-            usage: self.usage,
-            state,
-            parts: self.parts(),
-        }
-    }
-
     /// A call decides, whatever the reason says; so does a refusal.
     fn finish_reason(&self) -> Option<FinishReason> {
         if !self.refusal.is_empty() {
@@ -248,10 +179,10 @@ impl Assembly {
         let thinking = (!self.thinking.is_empty() || self.signature.is_some()).then(|| {
             let signature = self.signature.clone();
             let text = self.thinking.clone();
-            ReplyPart::Thinking(ThinkingPart { text, signature, id: None, issuer })
+            ReplyPart::Thinking(ThinkingPart { text, signature, id: None, issuer, echo: None })
         });
-        let said =
-            (!self.said.is_empty()).then(|| ReplyPart::Text(TextPart { text: self.said.clone() }));
+        let said = (!self.said.is_empty())
+            .then(|| ReplyPart::Text(TextPart { text: self.said.clone(), echo: None }));
         let refusal = (!self.refusal.is_empty())
             .then(|| ReplyPart::Refusal(RefusalPart { text: storable(&self.refusal) }));
         let unknown = self
@@ -260,6 +191,72 @@ impl Assembly {
             .map(|raw| ReplyPart::Unknown(UnknownPart { issuer, raw: raw.clone() }));
         let calls = self.calls.parts().into_iter().map(ReplyPart::ToolCall);
         redacted.chain(thinking).chain(said).chain(refusal).chain(unknown).chain(calls).collect()
+    }
+}
+
+impl Assembly for ChatReply {
+    const END: &'static str = "a finish reason or [DONE]";
+
+    fn add_event(&mut self, name: Option<&str>, chunk: &Value) -> Result<(), WireError> {
+        if name == Some("error") {
+            return Err(failure::named(chunk));
+        }
+        let choice = self.open(chunk)?;
+        let Some(delta) = choice.and_then(|choice| present(choice, "delta")) else {
+            return Ok(());
+        };
+        self.add_message(delta);
+        for call in items(delta, "tool_calls") {
+            let piece = self.calls.add_fragment(call);
+            self.emit(DeltaKind::ToolCall, piece);
+            self.check_calls()?;
+        }
+        Ok(())
+    }
+
+    fn add_body(&mut self, body: &Value) -> Result<(), WireError> {
+        let choice = self.open(body)?;
+        let Some(message) = choice.and_then(|choice| present(choice, "message")) else {
+            return Ok(());
+        };
+        self.add_message(message);
+        for call in items(message, "tool_calls") {
+            self.calls.add_whole(call);
+            self.check_calls()?;
+        }
+        Ok(())
+    }
+
+    fn add_done(&mut self) {
+        self.ended = true;
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended || self.finish.is_some()
+    }
+
+    fn take_pieces(&mut self) -> Vec<DeltaPiece> {
+        std::mem::take(&mut self.pieces)
+    }
+
+    fn reply(&self, state: ReplyState) -> Reply {
+        Reply {
+            provider: Some(self.provider),
+            model: self.model.clone(),
+            response_id: self.response_id.clone(),
+            finish_reason: self.finish_reason(),
+            usage: self.usage,
+            state,
+            parts: self.parts(),
+        }
+    }
+
+    fn whole(&self) -> Result<Reply, WireError> {
+        if self.has_choices {
+            Ok(self.reply(ReplyState::Complete))
+        } else {
+            Err(WireError::protocol("the answer has no choices"))
+        }
     }
 }
 

@@ -1,43 +1,50 @@
 //! The request body. The same prompt gives the same bytes: members are written in one fixed order.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::domain::file::{FilePart, FileSource};
+use crate::domain::ledger::{AgentPart, Origin};
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 use crate::render::profile::{EmptyContent, Profile};
-use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
+use crate::render::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
+use crate::wire::writer::{Array, Encoded, Object, Writer};
 
 /// Members that `extra_body` cannot touch: the prompt itself, and what the decoder relies on, which
 /// reads one choice.
 const OWNED: &[&str] = &["model", "messages", "stream", "stream_options", "tools", "n"];
 
 /// The request body.
-pub fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Vec<u8> {
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(prompt.model));
-    body.insert("stream".to_owned(), json!(stream));
-    if stream && profile.stream_usage {
-        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
-    }
-    if !prompt.tools.is_empty() {
-        let tools = prompt.tools.iter().map(tool).collect();
-        body.insert("tools".to_owned(), Value::Array(tools));
-    }
-    let known = settings(&prompt.settings, &prompt.tools, profile);
-    body.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-    for (name, value) in prompt.settings.extra_body.iter().flatten() {
-        // A setting of its own wins over the same member in `extra_body`.
-        if !OWNED.contains(&name.as_str()) && !body.contains_key(name) {
-            body.insert(name.clone(), value.clone());
+pub(super) fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Encoded {
+    let setting = Origin::agent(AgentPart::Setting);
+    Writer::object(|body| {
+        body.string("model", &prompt.model, &Origin::agent(AgentPart::Model));
+        body.wire("stream", stream);
+        if stream && profile.stream_usage {
+            body.wire("stream_options", json!({"include_usage": true}));
         }
-    }
-    // Last, so that a request begins with the bytes of the one before it up to where that one's
-    // conversation ends.
-    body.insert("messages".to_owned(), Value::Array(messages(prompt, profile)));
-    Value::Object(body).to_string().into_bytes()
+        if !prompt.tools.is_empty() {
+            body.array("tools", |tools| prompt.tools.iter().for_each(|tool| add_tool(tools, tool)));
+        }
+        let known = settings(&prompt.settings, &prompt.tools, profile);
+        let known = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let mut written = BTreeSet::new();
+        for (name, value) in known {
+            body.value(name, &value, &setting);
+            written.insert(name);
+        }
+        for (name, value) in prompt.settings.extra_body.iter().flatten() {
+            // A setting of its own wins over the same member in `extra_body`.
+            if !OWNED.contains(&name.as_str()) && !written.contains(name.as_str()) {
+                body.value(name, value, &setting);
+            }
+        }
+        body.conversation("messages", |messages| add_messages(messages, prompt, profile));
+    })
 }
 
 fn settings(
@@ -70,63 +77,83 @@ fn tool_choice(choice: &str, tools: &[ToolDefinition]) -> Option<Value> {
     }
 }
 
-fn tool(tool: &ToolDefinition) -> Value {
-    json!({"type": "function", "function": {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-    }})
+fn add_tool(tools: &mut Array<'_>, tool: &ToolDefinition) {
+    let origin = Origin::agent(AgentPart::Tool);
+    tools.object(|entry| {
+        entry.wire("type", "function");
+        entry.object("function", |function| {
+            function.string("name", &tool.name, &origin);
+            function.string("description", &tool.description, &origin);
+            function.value("parameters", &tool.parameters, &origin);
+        });
+    });
 }
 
-fn messages(prompt: &Prompt, profile: &Profile) -> Vec<Value> {
-    let system = prompt.system.iter().map(|text| json!({"role": "system", "content": text}));
-    let turns = prompt.turns.iter().flat_map(|turn| turn_messages(turn, profile));
-    system.chain(turns).collect()
+fn add_messages(messages: &mut Array<'_>, prompt: &Prompt, profile: &Profile) {
+    if let Some(system) = &prompt.system {
+        messages.object(|message| {
+            message.wire("role", "system");
+            message.text("content", system);
+        });
+    }
+    prompt.turns.iter().for_each(|turn| add_turn(messages, turn, profile));
 }
 
 /// The messages of a turn. Results come first: each is a message of its own, right after its call.
-fn turn_messages(turn: &PromptTurn, profile: &Profile) -> Vec<Value> {
-    let mut messages: Vec<Value> = turn.blocks.iter().filter_map(result).collect();
-    match turn.role {
-        Role::Assistant => messages.push(assistant(&turn.blocks, profile)),
-        Role::System => messages.extend(spoken("system", &turn.blocks)),
-        Role::User | Role::Tool => messages.extend(spoken("user", &turn.blocks)),
+fn add_turn(messages: &mut Array<'_>, turn: &PromptTurn, profile: &Profile) {
+    for block in &turn.blocks {
+        if let Block::ToolResult { id, text, .. } = block {
+            messages.object(|message| {
+                message.wire("role", "tool");
+                message.wire("tool_call_id", id.as_str());
+                message.text("content", text);
+            });
+        }
     }
-    messages
-}
-
-fn result(block: &Block) -> Option<Value> {
-    if let Block::ToolResult { id, text, .. } = block {
-        Some(json!({"role": "tool", "tool_call_id": id, "content": text}))
-    } else {
-        None
+    match turn.role {
+        Role::Assistant => messages.object(|message| add_reply(message, &turn.blocks, profile)),
+        Role::System => add_spoken(messages, "system", &turn.blocks),
+        Role::User | Role::Tool => add_spoken(messages, "user", &turn.blocks),
     }
 }
 
 /// One text is sent as a text, which every server understands; several blocks as a list of parts, so
 /// that nothing has to be put between them.
-fn spoken(role: &str, blocks: &[Block]) -> Option<Value> {
-    let parts: Vec<Value> = blocks.iter().filter_map(part).collect();
-    let content = match (blocks, parts.as_slice()) {
-        (_, []) => return None,
-        ([Block::Text(only)], _) => json!(only),
-        (_, [only]) if only["type"] == "text" => only["text"].clone(),
-        _ => Value::Array(parts),
-    };
-    Some(json!({"role": role, "content": content}))
+fn add_spoken(messages: &mut Array<'_>, role: &str, blocks: &[Block]) {
+    let is_part = |block: &&Block| matches!(block, Block::Text(_) | Block::File { .. });
+    let parts: Vec<&Block> = blocks.iter().filter(is_part).collect();
+    if parts.is_empty() {
+        return;
+    }
+    messages.object(|message| {
+        message.wire("role", role);
+        if let [Block::Text(only)] = parts.as_slice() {
+            message.text("content", only);
+        } else {
+            message.array("content", |list| parts.iter().for_each(|part| add_part(list, part)));
+        }
+    });
 }
 
-fn part(block: &Block) -> Option<Value> {
+fn add_part(list: &mut Array<'_>, block: &Block) {
     match block {
-        Block::Text(text) => Some(json!({"type": "text", "text": text})),
-        Block::File(file) => Some(file_part(file)),
-        Block::Thinking { .. } | Block::ToolCall { .. } | Block::ToolResult { .. } => None,
+        Block::Text(text) => list.object(|part| {
+            part.wire("type", "text");
+            part.text("text", text);
+        }),
+        Block::File { file, origin } => list.object(|part| add_file(part, file, origin)),
+        Block::Said { .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::Opaque { .. }
+        | Block::ToolCall { .. }
+        | Block::ToolResult { .. } => {}
     }
 }
 
 /// An image by its address or its bytes; any other file by its bytes, which is all that the renderer
 /// lets through.
-fn file_part(file: &FilePart) -> Value {
+fn add_file(part: &mut Object<'_>, file: &FilePart, origin: &Origin) {
     let url = match &file.source {
         FileSource::Url(source) => source.url.clone(),
         FileSource::Base64(source) => format!("data:{};base64,{}", file.media_type, source.base64),
@@ -135,46 +162,57 @@ fn file_part(file: &FilePart) -> Value {
         }
     };
     if file.media_type.starts_with("image/") {
-        json!({"type": "image_url", "image_url": {"url": url}})
+        part.wire("type", "image_url");
+        part.object("image_url", |image| image.string("url", &url, origin));
     } else {
-        json!({"type": "file", "file": {"filename": file.id, "file_data": url}})
+        part.wire("type", "file");
+        part.object("file", |it| {
+            it.string("filename", &file.id, origin);
+            it.string("file_data", &url, origin);
+        });
     }
 }
 
-fn assistant(blocks: &[Block], profile: &Profile) -> Value {
-    let said: String = blocks.iter().filter_map(text).collect();
-    let calls: Vec<Value> = blocks.iter().filter_map(call).collect();
-    let content = match (said.is_empty(), profile.empty_content) {
-        (true, EmptyContent::Null) if !calls.is_empty() => Value::Null,
-        (_, EmptyContent::Null | EmptyContent::EmptyText) => Value::String(said),
-    };
-    let mut message = Map::new();
-    message.insert("role".to_owned(), json!("assistant"));
-    message.insert("content".to_owned(), content);
-    let thought: String = blocks.iter().filter_map(thinking).collect();
+fn add_reply(message: &mut Object<'_>, blocks: &[Block], profile: &Profile) {
+    let mut said = MarkedText::default();
+    let mut thought = MarkedText::default();
+    for block in blocks {
+        match block {
+            Block::Said { text, .. } => said.append(text),
+            Block::Thinking { text, .. } => thought.append(text),
+            Block::Text(_)
+            | Block::File { .. }
+            | Block::RedactedThinking { .. }
+            | Block::Opaque { .. }
+            | Block::ToolCall { .. }
+            | Block::ToolResult { .. } => {}
+        }
+    }
+    let calls = || blocks.iter().filter(|block| matches!(block, Block::ToolCall { .. }));
+    let has_calls = calls().next().is_some();
+    message.wire("role", "assistant");
+    if said.is_empty() && has_calls && profile.empty_content == EmptyContent::Null {
+        message.wire("content", Value::Null);
+    } else {
+        message.text("content", &said);
+    }
     // Whether thinking goes back at all is decided when the history is rendered.
     if !thought.is_empty() {
-        message.insert("reasoning_content".to_owned(), Value::String(thought));
+        message.text("reasoning_content", &thought);
     }
-    if !calls.is_empty() {
-        message.insert("tool_calls".to_owned(), Value::Array(calls));
+    if has_calls {
+        message.array("tool_calls", |list| calls().for_each(|call| add_call(list, call)));
     }
-    Value::Object(message)
 }
 
-fn text(block: &Block) -> Option<&str> {
-    if let Block::Text(text) = block { Some(text) } else { None }
-}
-
-fn thinking(block: &Block) -> Option<&str> {
-    if let Block::Thinking { text, .. } = block { Some(text) } else { None }
-}
-
-fn call(block: &Block) -> Option<Value> {
-    if let Block::ToolCall { id, name, arguments, .. } = block {
-        let function = json!({"name": name, "arguments": arguments});
-        Some(json!({"id": id, "type": "function", "function": function}))
-    } else {
-        None
-    }
+fn add_call(list: &mut Array<'_>, block: &Block) {
+    let Block::ToolCall { id, name, arguments, origin, .. } = block else { return };
+    list.object(|call| {
+        call.wire("id", id.as_str());
+        call.wire("type", "function");
+        call.object("function", |function| {
+            function.string("name", name, origin);
+            function.string("arguments", arguments, origin);
+        });
+    });
 }

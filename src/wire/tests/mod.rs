@@ -22,5 +22,5 @@ fn messages(body: &str) -> &str {
 /// A prompt as the request that its provider is sent.
 fn encoded(prompt: &Prompt, model: &ModelSpec, profile: &Profile) -> String {
     let body = encode(model.provider, prompt, profile, false);
-    String::from_utf8(body).unwrap()
+    String::from_utf8(body.body).unwrap()
 }

@@ -88,7 +88,13 @@ fn assistant<'a>(fields: &mut Fields<'a>, conversation: &mut Conversation<'a>) -
         lost?;
     }
     let thinking = thinking.map(|text| {
-        ReplyPart::Thinking(ThinkingPart { text, signature: None, id: None, issuer: None })
+        ReplyPart::Thinking(ThinkingPart {
+            text,
+            signature: None,
+            id: None,
+            issuer: None,
+            echo: None,
+        })
     });
     let refusal = refusal.map(|text| ReplyPart::Refusal(RefusalPart { text }));
     let parts = thinking.into_iter().chain(content).chain(refusal);
@@ -100,15 +106,15 @@ fn assistant<'a>(fields: &mut Fields<'a>, conversation: &mut Conversation<'a>) -
 /// What an assistant says: a text, or a list of texts and refusals.
 fn said(node: &Node<'_>) -> Read<Vec<ReplyPart>> {
     if !node.is_array() {
-        return Ok(vec![ReplyPart::Text(TextPart { text: node.text()? })]);
+        return Ok(vec![ReplyPart::Text(TextPart { text: node.text()?, echo: None })]);
     }
     node.list(|part| {
         let mut fields = part.object()?;
         let (at, kind) = tag(&mut fields, "type")?;
         match kind.as_str() {
-            "text" => {
-                fields.required("text", Node::text).map(|text| ReplyPart::Text(TextPart { text }))
-            }
+            "text" => fields
+                .required("text", Node::text)
+                .map(|text| ReplyPart::Text(TextPart { text, echo: None })),
             "refusal" => fields
                 .required("refusal", Node::text)
                 .map(|text| ReplyPart::Refusal(RefusalPart { text })),
@@ -133,7 +139,10 @@ fn call<'a>(node: &Node<'a>) -> Read<(Node<'a>, ToolCallPart)> {
         Ok((name?, arguments?))
     });
     let ((place, id), (name, arguments)) = (id?, function?);
-    Ok((place, ToolCallPart { tool_call_id: id, provider_call_id: None, name, arguments }))
+    Ok((
+        place,
+        ToolCallPart { tool_call_id: id, provider_call_id: None, name, arguments, echo: None },
+    ))
 }
 
 fn tool<'a>(fields: &mut Fields<'a>, conversation: &mut Conversation<'a>) -> Read<()> {

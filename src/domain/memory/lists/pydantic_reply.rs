@@ -122,9 +122,9 @@ fn part<'a>(node: &Node<'a>) -> Read<(ReplyPart, Option<Node<'a>>)> {
     let mut fields = node.object()?;
     let (at, kind) = tag(&mut fields, "part_kind")?;
     let part = match kind.as_str() {
-        "text" => {
-            fields.required("content", Node::text).map(|text| ReplyPart::Text(TextPart { text }))?
-        }
+        "text" => fields
+            .required("content", Node::text)
+            .map(|text| ReplyPart::Text(TextPart { text, echo: None }))?,
         "thinking" => thinking(&mut fields)?,
         "tool-call" => {
             let (place, call) = tool_call(&mut fields)?;
@@ -152,7 +152,9 @@ fn thinking(fields: &mut Fields<'_>) -> Read<ReplyPart> {
         (Some(data), Some(id)) if id == REDACTED && text.is_empty() => {
             ReplyPart::RedactedThinking(RedactedThinkingPart { data, issuer })
         }
-        (signature, id) => ReplyPart::Thinking(ThinkingPart { text, signature, id, issuer }),
+        (signature, id) => {
+            ReplyPart::Thinking(ThinkingPart { text, signature, id, issuer, echo: None })
+        }
     })
 }
 
@@ -163,7 +165,7 @@ fn tool_call<'a>(fields: &mut Fields<'a>) -> Read<(Node<'a>, ToolCallPart)> {
     let arguments = fields.optional("args", arguments);
     let ((place, tool_call_id), name) = (id?, name?);
     let arguments = arguments?.unwrap_or_default();
-    Ok((place, ToolCallPart { tool_call_id, provider_call_id: None, name, arguments }))
+    Ok((place, ToolCallPart { tool_call_id, provider_call_id: None, name, arguments, echo: None }))
 }
 
 /// Arguments: the exact text where they came as text, else the object in compact form.

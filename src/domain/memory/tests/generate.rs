@@ -202,11 +202,12 @@ fn reply_part() -> impl Strategy<Value = ReplyPart> {
     let issuer = || option::of(select(Provider::ALL));
     let arguments = prop_oneof![text(), select(ARGUMENTS).prop_map(str::to_owned)];
     prop_oneof![
-        text().prop_map(|text| ReplyPart::Text(TextPart { text })),
+        (text(), option::of(value()))
+            .prop_map(|(text, echo)| ReplyPart::Text(TextPart { text, echo })),
         text().prop_map(|text| ReplyPart::Refusal(RefusalPart { text })),
         (text(), option::of(text()), option::of(text()), issuer()).prop_map(
             |(text, signature, id, issuer)| {
-                ReplyPart::Thinking(ThinkingPart { text, signature, id, issuer })
+                ReplyPart::Thinking(ThinkingPart { text, signature, id, issuer, echo: None })
             }
         ),
         (text(), issuer()).prop_map(|(data, issuer)| {
@@ -216,7 +217,13 @@ fn reply_part() -> impl Strategy<Value = ReplyPart> {
             .prop_map(|(raw, issuer)| ReplyPart::Unknown(UnknownPart { issuer, raw })),
         (option::of(text()), text(), arguments).prop_map(|(provider_call_id, name, arguments)| {
             let tool_call_id = CallId(String::new());
-            ReplyPart::ToolCall(ToolCallPart { tool_call_id, provider_call_id, name, arguments })
+            ReplyPart::ToolCall(ToolCallPart {
+                tool_call_id,
+                provider_call_id,
+                name,
+                arguments,
+                echo: None,
+            })
         }),
     ]
 }

@@ -211,7 +211,7 @@ proptest! {
                 prop_assert_eq!(loaded, stored);
                 continue;
             };
-            let said = |part: &&ReplyPart| **part != ReplyPart::Text(crate::domain::message::TextPart { text: String::new() });
+            let said = |part: &&ReplyPart| **part != ReplyPart::Text(crate::domain::message::TextPart { text: String::new(), echo: None });
             let parts: Vec<&ReplyPart> = stored.reply.parts.iter().filter(said).collect();
             prop_assert_eq!(loaded.reply.parts.iter().collect::<Vec<_>>(), parts);
         }

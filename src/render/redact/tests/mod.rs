@@ -299,6 +299,7 @@ fn steps_are_redacted_wherever_they_hold_text() {
 fn signed_and_sealed_parts_are_dropped_and_never_edited() {
     let thinking = |text: &str, signature: Option<&str>| {
         ReplyPart::Thinking(ThinkingPart {
+            echo: None,
             text: text.to_owned(),
             signature: signature.map(str::to_owned),
             id: None,

@@ -27,12 +27,9 @@ const PLACES: [(&str, Option<&str>); 2] =
 /// The wire formats, each with a provider that speaks it.
 const WIRES: [(&str, Provider); 1] = [("openai_chat", Provider::Openai)];
 
-/// The formats that providers speak: a new provider has to name its own, and to join the list if it is
-/// a new one.
-const fn wire_of(provider: Provider) -> &'static str {
-    match provider {
-        Provider::Scripted | Provider::Openai => "openai_chat",
-    }
+/// The format that a provider speaks; one that is new has to join the list.
+fn wire_of(provider: Provider) -> &'static str {
+    provider.wire().label()
 }
 
 fn folder(wire: &str) -> PathBuf {

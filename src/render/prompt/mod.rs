@@ -1,8 +1,15 @@
 //! What a model is asked, before any provider's spelling: the small closed set every codec handles.
 
+mod text;
+
+pub use text::MarkedText;
+
 use super::names::ToolNames;
 use crate::domain::file::FilePart;
+use serde_json::Value;
+
 use crate::domain::id::CallId;
+use crate::domain::ledger::Origin;
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 
@@ -12,12 +19,14 @@ pub struct Prompt {
     /// The provider's name for the model.
     pub model: String,
     /// Standing instructions in the system voice; `None` when there are none.
-    pub system: Option<String>,
+    pub system: Option<MarkedText>,
     /// The conversation, in order.
     pub turns: Vec<PromptTurn>,
     /// The tools the model may call, in declared order and under the names that the provider is told;
     /// empty in the closing turn.
     pub tools: Vec<ToolDefinition>,
+    /// What the answer has to conform to, where the provider can see to it.
+    pub output_schema: Option<Value>,
     /// Sampling and size settings.
     pub settings: ModelSettings,
     /// What the tools are called here, by which the calls of the reply get their names back.
@@ -49,16 +58,46 @@ pub enum Role {
 /// A piece of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// Text.
-    Text(String),
+    /// Text of any speaker but the model.
+    Text(MarkedText),
+    /// What the model said.
+    Said {
+        /// The text.
+        text: MarkedText,
+        /// What its issuer wants back beside it; `None` for text of another provider.
+        echo: Option<Value>,
+    },
     /// A file that the reader takes as it is; only of the user's turns.
-    File(FilePart),
+    File {
+        /// The file.
+        file: FilePart,
+        /// Where it comes from.
+        origin: Origin,
+    },
     /// Thinking that goes back to its issuer.
     Thinking {
-        /// The text.
-        text: String,
+        /// The text; may be empty where there is a signature.
+        text: MarkedText,
         /// The issuer's signature.
         signature: Option<String>,
+        /// The issuer's id of it.
+        id: Option<String>,
+        /// What its issuer wants back beside it.
+        echo: Option<Value>,
+    },
+    /// Thinking that only its issuer can read, going back to it.
+    RedactedThinking {
+        /// The issuer's opaque data.
+        data: String,
+        /// Where it comes from.
+        origin: Origin,
+    },
+    /// Something that only its issuer has words for, going back to it.
+    Opaque {
+        /// What it sent.
+        raw: Value,
+        /// Where it comes from.
+        origin: Origin,
     },
     /// A call the model made.
     ToolCall {
@@ -70,6 +109,10 @@ pub enum Block {
         name: String,
         /// The arguments: the exact text when it is a JSON object, else a stand-in object.
         arguments: String,
+        /// What its issuer wants back beside it; `None` for calls of another provider.
+        echo: Option<Value>,
+        /// Where it comes from.
+        origin: Origin,
     },
     /// What a call led to.
     ToolResult {
@@ -80,7 +123,7 @@ pub enum Block {
         /// The tool's name.
         name: String,
         /// The observation.
-        text: String,
+        text: MarkedText,
         /// Whether it is a failure.
         is_error: bool,
     },

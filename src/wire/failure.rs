@@ -106,7 +106,7 @@ pub fn classify(status: u16, hints: &RetryHints, body: &[u8]) -> WireError {
 }
 
 /// The error inside a body, a chunk or a choice, where there is one.
-pub(super) fn in_band(value: &Value) -> Option<WireError> {
+pub fn in_band(value: &Value) -> Option<WireError> {
     let list = value.as_array().and_then(|list| list.first());
     let outer = list.unwrap_or(value);
     let declared = text(outer, "object") == Some("error");
@@ -114,7 +114,7 @@ pub(super) fn in_band(value: &Value) -> Option<WireError> {
 }
 
 /// The error of an event that says by its name that it is one.
-pub(super) fn named(value: &Value) -> WireError {
+pub fn named(value: &Value) -> WireError {
     let told = Told::read(error_object(value));
     let kind = told.kind(told.status.unwrap_or(500));
     WireError {

@@ -1,0 +1,108 @@
+//! Text that knows where each piece of it comes from.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::domain::ledger::Origin;
+
+/// A text and the origins of its pieces.
+///
+/// Two texts are equal when they read the same: where they come from is for the ledger.
+#[derive(Debug, Clone, Default)]
+pub struct MarkedText {
+    text: String,
+    /// Where each piece ends, and its origin; ascending, the last one at the end of the text.
+    marks: Vec<(usize, Origin)>,
+}
+
+impl MarkedText {
+    /// A text of one origin.
+    pub fn of(text: impl Into<String>, origin: Origin) -> Self {
+        let mut marked = Self::default();
+        marked.push(&text.into(), &origin);
+        marked
+    }
+
+    /// Adds a piece.
+    pub fn push(&mut self, piece: &str, origin: &Origin) {
+        if piece.is_empty() {
+            return;
+        }
+        self.text.push_str(piece);
+        let end = self.text.len();
+        match self.marks.last_mut() {
+            Some((last, same)) if same == origin => *last = end,
+            _ => self.marks.push((end, origin.clone())),
+        }
+    }
+
+    /// The same with a piece more.
+    #[must_use]
+    pub fn with(mut self, piece: &str, origin: &Origin) -> Self {
+        self.push(piece, origin);
+        self
+    }
+
+    /// Adds another text with its origins.
+    pub fn append(&mut self, other: &Self) {
+        for (piece, origin) in other.pieces() {
+            self.push(piece, origin);
+        }
+    }
+
+    /// The pieces in order, each with its origin.
+    pub fn pieces(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        let mut start = 0;
+        self.marks.iter().filter_map(move |(end, origin)| {
+            let piece = self.text.get(start..*end)?;
+            start = *end;
+            Some((piece, origin))
+        })
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The text alone.
+    pub fn into_string(self) -> String {
+        self.text
+    }
+}
+
+impl Deref for MarkedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for MarkedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for MarkedText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for MarkedText {}
+
+impl PartialEq<str> for MarkedText {
+    fn eq(&self, other: &str) -> bool {
+        self.text == other
+    }
+}
+
+/// A text that only tests make up.
+#[cfg(test)]
+impl From<&str> for MarkedText {
+    fn from(text: &str) -> Self {
+        Self::of(text, Origin::default())
+    }
+}

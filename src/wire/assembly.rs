@@ -1,0 +1,181 @@
+//! What every wire does alike: a reply is put together from JSON values, whether they come as one body
+//! or as the events of a stream.
+
+use std::fmt::Debug;
+
+use serde_json::Value;
+
+use super::codec::DecodeStream;
+use super::json;
+use super::mask::excerpt;
+use super::sse::{SseDecoder, SseEvent, SseTooLarge};
+use super::{DeltaPiece, WireError};
+use crate::domain::message::{Reply, ReplyState};
+use crate::domain::model::ModelErrorKind;
+
+/// How much of a body is kept in case it turns out to hold no events.
+const HEAD: usize = 64 * 1024;
+
+/// What has come of a reply so far.
+pub trait Assembly: Debug + Send {
+    /// What a stream that ended too early ended before, as in "the stream ended before …".
+    const END: &'static str;
+
+    /// Takes an event of a stream: its name, where the framing has names, and its data.
+    ///
+    /// # Errors
+    /// When the event is an error, or nothing that the wire knows how to read.
+    fn add_event(&mut self, name: Option<&str>, data: &Value) -> Result<(), WireError>;
+
+    /// Takes a whole body of status 200.
+    ///
+    /// # Errors
+    /// When the body is an error, or nothing that the wire knows how to read.
+    fn add_body(&mut self, body: &Value) -> Result<(), WireError>;
+
+    /// `[DONE]` has come: the end marker of some wires, and noise on the others.
+    fn add_done(&mut self) {}
+
+    /// Whether the wire's own end marker has come; nothing after it counts.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Whether what has come is a whole reply, even if nothing more comes.
+    fn is_complete(&self) -> bool;
+
+    /// What was added since the last time this was asked.
+    fn take_pieces(&mut self) -> Vec<DeltaPiece>;
+
+    /// The reply as far as it has come.
+    fn reply(&self, state: ReplyState) -> Reply;
+
+    /// The reply, now that everything has come.
+    ///
+    /// # Errors
+    /// When what came is no reply.
+    fn whole(&self) -> Result<Reply, WireError> {
+        Ok(self.reply(ReplyState::Complete))
+    }
+}
+
+/// Reads a whole reply: a body of status 200. White space before it is what some servers send to
+/// keep the connection alive.
+pub fn decode<A: Assembly>(mut assembly: A, body: &[u8]) -> Result<Reply, WireError> {
+    let value = json::parse(body).map_err(|error| {
+        let shown = excerpt(&String::from_utf8_lossy(body));
+        WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
+    })?;
+    assembly.add_body(&value)?;
+    assembly.whole()
+}
+
+/// The error of a stream that ended too early.
+pub fn truncated(before: &str) -> WireError {
+    let what = format!("the stream ended before {before}");
+    WireError::new(ModelErrorKind::TruncatedStream, what)
+}
+
+impl From<SseTooLarge> for WireError {
+    fn from(error: SseTooLarge) -> Self {
+        Self { retryable: false, ..Self::protocol(error.to_string()) }
+    }
+}
+
+/// Reads server-sent events into a reply.
+#[derive(Debug)]
+pub struct EventStream<A> {
+    sse: SseDecoder,
+    assembly: A,
+    /// `[DONE]` has come.
+    done: bool,
+    /// At least one event has come.
+    events: bool,
+    head: Vec<u8>,
+}
+
+impl<A: Assembly> EventStream<A> {
+    /// A decoder that has seen nothing yet.
+    pub fn new(assembly: A) -> Self {
+        Self { sse: SseDecoder::default(), assembly, done: false, events: false, head: Vec::new() }
+    }
+
+    /// Takes an event. One that the end of the stream cut off may be half of something: when it
+    /// cannot be read the stream is truncated, not wrong.
+    fn take(&mut self, event: &SseEvent, cut_off: bool) -> Result<(), WireError> {
+        let data = event.data.trim();
+        self.events = true;
+        if data == "[DONE]" {
+            self.done = true;
+            self.assembly.add_done();
+        }
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        match json::parse(data.as_bytes()) {
+            Ok(value) => self.assembly.add_event(event.name.as_deref(), &value),
+            Err(_) if cut_off => Ok(()),
+            Err(error) => {
+                let shown = excerpt(data);
+                Err(WireError::protocol(format!("an event is not JSON ({error}): {shown}")))
+            }
+        }
+    }
+
+    /// A body that turned out to be JSON, though a stream was asked for.
+    fn body(&mut self) -> Result<Reply, WireError> {
+        let value = json::parse(&self.head).map_err(|error| {
+            let shown = excerpt(&String::from_utf8_lossy(&self.head));
+            WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
+        })?;
+        self.assembly.add_body(&value)?;
+        self.assembly.whole()
+    }
+}
+
+impl<A: Assembly> DecodeStream for EventStream<A> {
+    fn push(&mut self, bytes: &[u8]) -> Result<Vec<DeltaPiece>, WireError> {
+        if self.is_done() {
+            return Ok(Vec::new());
+        }
+        if !self.events {
+            let room = HEAD.saturating_sub(self.head.len());
+            self.head.extend(bytes.iter().take(room));
+        }
+        for event in self.sse.push(bytes)? {
+            self.take(&event, false)?;
+            if self.is_done() {
+                break;
+            }
+        }
+        Ok(self.assembly.take_pieces())
+    }
+
+    fn is_done(&self) -> bool {
+        self.done || self.assembly.is_done()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.assembly.is_complete()
+    }
+
+    fn partial(&self) -> Reply {
+        self.assembly.reply(ReplyState::Interrupted)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Reply, WireError> {
+        if !self.is_done()
+            && let Some(event) = self.sse.finish()?
+        {
+            self.take(&event, true)?;
+        }
+        if !self.events && starts_like_json(&self.head) {
+            return self.body();
+        }
+        if self.is_complete() { self.assembly.whole() } else { Err(truncated(A::END)) }
+    }
+}
+
+fn starts_like_json(head: &[u8]) -> bool {
+    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+}
