@@ -72,7 +72,7 @@ fn main() {
         let steps = history(n_steps);
         let prompt = render_all(&steps);
         let body = wire::encode(Provider::Openai, &prompt, &profile, false);
-        group.throughput(Throughput::Bytes(u64::try_from(body.len()).unwrap()));
+        group.throughput(Throughput::Bytes(u64::try_from(body.body.len()).unwrap()));
         group.bench_function(BenchmarkId::new("render", n_steps), |bencher| {
             bencher.iter(|| render_all(black_box(&steps)));
         });

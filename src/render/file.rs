@@ -129,8 +129,10 @@ mod tests {
     }
 
     fn shown_text(file: &FilePart, profile: &Profile) -> String {
-        let Block::Text(text) = shown(file, profile, Tags::BUILT_IN) else { panic!("no text") };
-        text
+        let Block::Text(text) = shown(file, profile, Tags::BUILT_IN, Origin::WIRE) else {
+            panic!("no text")
+        };
+        text.into_string()
     }
 
     #[test]
@@ -166,8 +168,8 @@ mod tests {
         for media_type in ["image/png", "application/pdf"] {
             let file = bytes(media_type, "iVBORw==");
             assert_eq!(
-                shown(&file, READS_ALL, Tags::BUILT_IN),
-                Block::File { file: file.clone(), origin: origin.clone() }
+                shown(&file, READS_ALL, Tags::BUILT_IN, Origin::WIRE),
+                Block::File { file: file.clone(), origin: Origin::WIRE.clone() }
             );
             let left_out = shown_text(&file, READS_NOTHING);
             assert!(left_out.contains(media_type) && left_out.contains("left out"), "{left_out}");
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn each_file_of_a_call_has_a_frame_of_its_own() {
         let files = [bytes("image/png", "iVBORw=="), bytes("image/png", "iVBORw==")];
-        let blocks = framed(&files, ("t", "call_1"), READS_ALL, Tags::BUILT_IN);
+        let blocks = framed(&files, ("t", "call_1"), (READS_ALL, Tags::BUILT_IN), Origin::WIRE);
         let frames = framing::open_tag(
             FramingTag::ToolResult,
             &[
@@ -194,8 +196,8 @@ mod tests {
             ],
         );
         assert_eq!(blocks.len(), 6);
-        assert_eq!(blocks[0], Block::Text(frames.clone()));
-        assert_eq!(blocks[3], Block::Text(frames));
+        assert_eq!(blocks[0], Block::Text(frames.clone().into()));
+        assert_eq!(blocks[3], Block::Text(frames.into()));
         assert_eq!(mentioned(String::new(), &files[..1]), "See file f\"1\".");
         assert_eq!(mentioned("ok".to_owned(), &files[..1]), "ok\nSee file f\"1\".");
         assert_eq!(mentioned("ok".to_owned(), &[]), "ok");

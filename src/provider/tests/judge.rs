@@ -44,6 +44,22 @@ impl Reading {
         }
         Self { outcome: "reply_then_error", error: Some(error), ..Self::of_reply(partial) }
     }
+
+    /// The reading as a line for the shared judge.
+    pub(super) fn told(&self, id: &str) -> Value {
+        let error = self.error.as_ref().map(|error| {
+            let wait = error.retry_after_ms.map(|ms| ms as f64 / 1_000.0);
+            json!({"class": error.kind.label(), "retryable": error.retryable, "retry_after_s": wait})
+        });
+        json!({
+            "id": id,
+            "outcome": self.outcome,
+            "parts": self.parts,
+            "usage": self.usage,
+            "finish_reason": self.finish_reason,
+            "error": error,
+        })
+    }
 }
 
 fn finish_reason(reason: FinishReason) -> Option<&'static str> {
@@ -62,11 +78,13 @@ fn part(part: &ReplyPart) -> Value {
         }
         ReplyPart::RedactedThinking(_) => json!({"type": "thinking", "text": "", "signed": true}),
         ReplyPart::Refusal(part) => json!({"type": "refusal", "text": part.text}),
+        ReplyPart::Unknown(part) if part.raw.get("inlineData").is_some() => json!({"type": "file"}),
         ReplyPart::Unknown(part) => json!({"type": "provider_item", "raw": part.raw}),
         ReplyPart::ToolCall(call) => {
             let args = serde_json::from_str(&call.arguments).ok().filter(Value::is_object);
+            let invalid = args.is_none();
             let id = call.provider_call_id.as_deref().unwrap_or(call.tool_call_id.as_str());
-            json!({"type": "tool_call", "id": id, "name": call.name, "args": args})
+            json!({"type": "tool_call", "id": id, "name": call.name, "args": args, "args_invalid": invalid})
         }
     }
 }

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::judge::{Reading, differences};
 use super::server::{ask, call, models};
-use super::shared::{Exchange, exchanges, path};
+use super::shared::{Exchange, exchanges_of, path};
 use crate::domain::id::CallId;
+use crate::domain::ledger::Origin;
 use crate::domain::model::{ModelErrorKind as Kind, ModelSettings};
+use crate::domain::provider::Wire;
 use crate::domain::tool::ToolDefinition;
 use crate::provider::ProviderKeys;
 use crate::wire::{self, Block, Profile, Prompt, PromptTurn, Role, ToolNames};
@@ -61,7 +63,7 @@ fn chaos_prefix(chaos: &str) -> String {
 async fn providers_replayed_over_a_socket_are_read_as_expected() {
     let Some(mock) = Mock::start() else { return };
     let models = models(ProviderKeys::default());
-    let all = exchanges();
+    let all = exchanges_of(Wire::OpenaiChat);
     for exchange in all.iter().filter(|exchange| exchange.provider == "openai") {
         for chaos in ["", "split=7", "split=rand:3;crlf=1;comments=1", "gzip=1", "nodone=1"] {
             let prefix = chaos_prefix(chaos);
@@ -108,23 +110,25 @@ fn prompt(exchange: &Exchange, turns: Vec<PromptTurn>, tools: Vec<ToolDefinition
         tools,
         settings: ModelSettings::default(),
         names: ToolNames::default(),
+        output_schema: None,
     }
 }
 
 fn user(text: &str) -> PromptTurn {
-    PromptTurn { role: Role::User, blocks: vec![Block::Text(text.to_owned())] }
+    PromptTurn { role: Role::User, blocks: vec![Block::Text(text.into())] }
 }
 
 fn called(id: &str, name: &str, arguments: &str) -> PromptTurn {
     let call_id = CallId(id.to_owned());
     let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
-    let call = Block::ToolCall { id, call_id, name, arguments };
+    let call =
+        Block::ToolCall { id, call_id, name, arguments, echo: None, origin: Origin::default() };
     PromptTurn { role: Role::Assistant, blocks: vec![call] }
 }
 
 fn answered(id: &str, name: &str, text: &str) -> PromptTurn {
     let call_id = CallId(id.to_owned());
-    let (id, name, text) = (id.to_owned(), name.to_owned(), text.to_owned());
+    let (id, name, text) = (id.to_owned(), name.to_owned(), text.into());
     let result = Block::ToolResult { id, call_id, name, text, is_error: false };
     PromptTurn { role: Role::Tool, blocks: vec![result] }
 }
@@ -153,7 +157,7 @@ fn recorded(exchange: &Exchange) -> Value {
 
 #[test]
 fn requests_to_providers_say_what_the_recorded_ones_say() {
-    let all = exchanges();
+    let all = exchanges_of(Wire::OpenaiChat);
     let find = |id: &str| all.iter().find(|exchange| exchange.id == id);
     let written = |exchange: &Exchange, prompt: &Prompt| -> Value {
         // The profile of OpenAI itself, which is what the recorded requests went to.
@@ -161,7 +165,7 @@ fn requests_to_providers_say_what_the_recorded_ones_say() {
         spec.base_url = None;
         let profile = Profile::resolve(&spec);
         let body = wire::encode(spec.provider, prompt, &profile, exchange.stream);
-        serde_json::from_slice(&body).unwrap()
+        serde_json::from_slice(&body.body).unwrap()
     };
     if let Some(exchange) = find("openai-chat-012-stop-sequences-plain") {
         let said = exchange.request["body"]["messages"][0]["content"].as_str().unwrap();

@@ -75,9 +75,10 @@ async fn each_turn_has_its_entry_and_the_last_repeats() {
 async fn echo_answers_with_the_last_thing_a_person_said() {
     let mut call = scripted(&json!([{"echo": true}]));
     assert_eq!(said(&call).await.as_deref(), Some("hi"));
-    let text = |text: &str| Block::Text(text.to_owned());
+    let text = |text: &str| Block::Text(text.into());
+    let answer = Block::Said { text: "c".into(), echo: None };
     call.prompt.turns.push(PromptTurn { role: Role::User, blocks: vec![text("a"), text("b")] });
-    call.prompt.turns.push(PromptTurn { role: Role::Assistant, blocks: vec![text("c")] });
+    call.prompt.turns.push(PromptTurn { role: Role::Assistant, blocks: vec![answer] });
     assert_eq!(said(&call).await.as_deref(), Some("ab"));
     call.spec.script.clear();
     assert_eq!(said(&whole(call)).await.as_deref(), Some("ab"));

@@ -108,7 +108,7 @@ pub(super) fn call(base_url: &str) -> ModelCall {
         settings: ModelSettings::default(),
         script: Vec::new(),
     };
-    let hi = PromptTurn { role: Role::User, blocks: vec![Block::Text("hi".to_owned())] };
+    let hi = PromptTurn { role: Role::User, blocks: vec![Block::Text("hi".into())] };
     let prompt = Prompt {
         model: spec.name.clone(),
         system: None,
@@ -116,6 +116,7 @@ pub(super) fn call(base_url: &str) -> ModelCall {
         tools: Vec::new(),
         settings: ModelSettings::default(),
         names: ToolNames::default(),
+        output_schema: None,
     };
     let profile = Profile::resolve(&spec);
     ModelCall { spec, prompt, profile, turn: 1, attempt: 1, timeout: Duration::from_secs(30) }

@@ -2,11 +2,16 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+
+use crate::domain::provider::{Provider, Wire};
 
 /// One recorded exchange.
 pub(super) struct Exchange {
     pub(super) id: String,
+    pub(super) wire: Wire,
     pub(super) provider: String,
     pub(super) stream: bool,
     pub(super) request: Value,
@@ -18,8 +23,10 @@ impl Exchange {
     fn read(path: &std::path::Path) -> Option<Self> {
         let text = std::fs::read_to_string(path).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
-        (value["api"] == "openai_chat").then(|| Self {
+        let wire: Wire = value["api"].as_str()?.parse().ok()?;
+        Some(Self {
             id: value["id"].as_str().unwrap().to_owned(),
+            wire,
             provider: value["provider"].as_str().unwrap().to_owned(),
             stream: value["stream"] == true,
             request: value["request"].clone(),
@@ -35,13 +42,33 @@ impl Exchange {
 
     /// The bytes of the response's body.
     pub(super) fn body(&self) -> Vec<u8> {
+        if let Some(bytes) = self.response["base64"].as_str() {
+            return BASE64_STANDARD.decode(bytes).unwrap();
+        }
         let text = ["sse", "text"].iter().find_map(|key| self.response[key].as_str());
         text.map_or_else(|| self.response["body"].to_string(), str::to_owned).into_bytes()
     }
 
     /// Whether the body is a stream of events.
     pub(super) fn is_events(&self) -> bool {
-        self.stream && self.response.get("sse").is_some()
+        let is_framed = ["sse", "base64"].iter().any(|key| self.response.get(key).is_some());
+        let content_type = self.header("content-type").unwrap_or_default();
+        self.stream && (is_framed || content_type.contains("ndjson"))
+    }
+
+    /// The provider that spoke, where it is one of ours, else one that speaks the same wire.
+    pub(super) fn speaker(&self) -> Provider {
+        let name = if self.provider == "google_vertex" { "vertex" } else { self.provider.as_str() };
+        let same = |provider: &Provider| provider.wire() == self.wire;
+        let named = name.parse().ok().filter(same);
+        named.unwrap_or(match self.wire {
+            Wire::OpenaiChat => Provider::Openai,
+            Wire::OpenaiResponses => Provider::OpenaiResponses,
+            Wire::AnthropicMessages => Provider::Anthropic,
+            Wire::GeminiGenerate => Provider::Gemini,
+            Wire::BedrockConverse => Provider::Bedrock,
+            Wire::OllamaChat => Provider::Ollama,
+        })
     }
 
     /// A header of the response.
@@ -65,7 +92,12 @@ pub(super) fn path(of: &str) -> Option<PathBuf> {
     None
 }
 
-/// The recorded Chat Completions exchanges, by id; none, said plainly, when they are absent.
+/// The recorded exchanges of a wire.
+pub(super) fn exchanges_of(wire: Wire) -> Vec<Exchange> {
+    exchanges().into_iter().filter(|exchange| exchange.wire == wire).collect()
+}
+
+/// The recorded exchanges, by id; none, said plainly, when they are absent.
 pub(super) fn exchanges() -> Vec<Exchange> {
     let Some(folder) = path("data/providers") else { return Vec::new() };
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

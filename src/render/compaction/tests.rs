@@ -56,11 +56,12 @@ fn what_leaves_nothing_to_gain_is_not_cut() {
 fn a_prompt_fits_with_room_for_its_reply() {
     let prompt = |n: usize| Prompt {
         model: "m".to_owned(),
-        system: Some("x".repeat(4 * n)),
+        system: Some("x".repeat(4 * n).into()),
         turns: Vec::new(),
         tools: Vec::new(),
         settings: ModelSettings::default(),
         names: ToolNames::default(),
+        output_schema: None,
     };
     assert!(fits(&prompt(1_000_000), None));
     assert!(fits(&prompt(7 * 512), WINDOW));
@@ -107,11 +108,12 @@ fn a_conversation_beyond_the_window_is_told_with_its_middle_left_out() {
 fn a_window_that_refused_a_prompt_is_smaller_than_it() {
     let prompt = |n: usize| Prompt {
         model: "m".to_owned(),
-        system: Some("x".repeat(4 * n)),
+        system: Some("x".repeat(4 * n).into()),
         turns: Vec::new(),
         tools: Vec::new(),
         settings: ModelSettings::default(),
         names: ToolNames::default(),
+        output_schema: None,
     };
     assert_eq!(window_below(&prompt(100), None), 100);
     assert_eq!(window_below(&prompt(100_000), None), 32_000);

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::diff::unified_diff;
 use super::*;
+use crate::domain::ledger::Origin;
 use crate::render::tests::support::context;
 
 /// Puts a difference into effect: what the lines of its hunks keep, delete and insert.
@@ -86,7 +87,7 @@ fn texts_too_long_to_compare_are_replaced_between_what_they_share() {
 fn a_difference_is_told_only_where_it_is_strictly_shorter() {
     let told = |previous: &str, text: &str| {
         let change = ContextChange { id: Some("b"), text: Some(text), previous: Some(previous) };
-        change.told(true, Tags::BUILT_IN)
+        change.told(true, Tags::BUILT_IN, Origin::WIRE)
     };
     let wraps = |tag, body: &str| Tags::BUILT_IN.wrap(tag, body, &[("id", Some("b"))]);
     // The difference has 50 characters, and the text of 24 lines too. In bytes the text is longer.
@@ -117,7 +118,7 @@ fn blocks_stand_in_the_order_in_which_they_came_to_be() {
     let mut blocks = Blocks::new();
     let known: Vec<Option<Option<String>>> = steps
         .iter()
-        .map(|step| blocks.change(step).map(|it| it.previous.map(str::to_owned)))
+        .map(|step| blocks.change(step, Origin::WIRE).map(|it| it.previous.map(str::to_owned)))
         .collect();
     let some = |text: &str| Some(Some(text.to_owned()));
     assert_eq!(known, [Some(None), Some(None), some("1"), None, some("2"), Some(None)]);

@@ -14,7 +14,7 @@ use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 
 /// A provider-neutral request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prompt {
     /// The provider's name for the model.
     pub model: String,

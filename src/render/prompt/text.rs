@@ -99,10 +99,32 @@ impl PartialEq<str> for MarkedText {
     }
 }
 
-/// A text that only tests make up.
+/// Texts that only tests make up.
 #[cfg(test)]
-impl From<&str> for MarkedText {
-    fn from(text: &str) -> Self {
-        Self::of(text, Origin::default())
+mod made_up {
+    use super::{MarkedText, Origin};
+
+    impl From<&str> for MarkedText {
+        fn from(text: &str) -> Self {
+            Self::of(text, Origin::default())
+        }
+    }
+
+    impl From<String> for MarkedText {
+        fn from(text: String) -> Self {
+            Self::of(text, Origin::default())
+        }
+    }
+
+    impl PartialEq<&str> for MarkedText {
+        fn eq(&self, other: &&str) -> bool {
+            self.text == *other
+        }
+    }
+
+    impl PartialEq<String> for MarkedText {
+        fn eq(&self, other: &String) -> bool {
+            self.text == *other
+        }
     }
 }

@@ -21,6 +21,7 @@ use super::prompt::{Block, PromptTurn, Role};
 use super::redact::Redactor;
 use super::{FramingRules, RenderInput, render};
 use crate::domain::file::{FilePart, FileSource, FileText};
+use crate::domain::ledger::Origin;
 use crate::domain::limits::STEP_LIMIT;
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::domain::step::{RetryCause, StepContent};
@@ -83,13 +84,20 @@ fn compatible(steps: &[StepContent]) -> Vec<PromptTurn> {
 }
 
 fn said(role: Role, text: &str) -> PromptTurn {
-    PromptTurn { role, blocks: vec![Block::Text(text.to_owned())] }
+    let text = text.into();
+    let block = match role {
+        Role::Assistant => Block::Said { text, echo: None },
+        Role::System | Role::User | Role::Tool => Block::Text(text),
+    };
+    PromptTurn { role, blocks: vec![block] }
 }
 
 fn texts(turns: &[PromptTurn]) -> Vec<(Role, String)> {
     let text = |block: &Block| match block {
-        Block::Text(text) => text.clone(),
-        Block::File(file) => format!("file {}", file.id),
+        Block::Text(text) | Block::Said { text, .. } => text.to_string(),
+        Block::File { file, .. } => format!("file {}", file.id),
+        Block::RedactedThinking { data, .. } => format!("sealed {data}"),
+        Block::Opaque { raw, .. } => format!("opaque {raw}"),
         Block::Thinking { text, .. } => format!("thinking {text}"),
         Block::ToolCall { id, name, arguments, .. } => format!("{id} {name} {arguments}"),
         Block::ToolResult { id, text, .. } => format!("{id} {text}"),
@@ -269,7 +277,7 @@ fn thinking_goes_back_to_its_issuer_only() {
     let own = scripted(&step(Some(Provider::Scripted)));
     assert_eq!(texts(&own)[0], (Role::Assistant, "thinking hm".to_owned()));
 
-    let framed = framed_thinking("hm", Tags::BUILT_IN);
+    let framed = framed_thinking("hm", Tags::BUILT_IN, Origin::WIRE);
     for issuer in [None, Some(Provider::Scripted)] {
         let foreign = openai(&step(issuer));
         assert_eq!(foreign, [said(Role::User, &framed), said(Role::Assistant, "so")]);

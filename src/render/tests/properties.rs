@@ -275,8 +275,11 @@ fn ids(turn: &PromptTurn, of_results: bool) -> Vec<String> {
         Block::ToolCall { id, .. } if !of_results => Some(id.clone()),
         Block::ToolResult { id, .. } if of_results => Some(id.clone()),
         Block::Text(_)
-        | Block::File(_)
+        | Block::Said { .. }
+        | Block::File { .. }
         | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::Opaque { .. }
         | Block::ToolCall { .. }
         | Block::ToolResult { .. } => None,
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::domain::ledger::Origin;
 use crate::domain::step::{RetryCause, RetryContent, RetryStep};
 use crate::render::announce::{ToolChange, announcement, is_nameable};
 use crate::render::context::ContextChange;
@@ -71,7 +72,7 @@ fn ours(case: &Value) -> Option<Value> {
             json!({"out": out, "fallback": fallback})
         }
         "thinking" => {
-            json!({"out": crate::render::lower::framed_thinking(text(case, "content"), Tags::BUILT_IN)})
+            json!({"out": crate::render::lower::framed_thinking(text(case, "content"), Tags::BUILT_IN, Origin::WIRE).as_str()})
         }
         "tool_result_tags" => {
             let attrs =
@@ -83,11 +84,11 @@ fn ours(case: &Value) -> Option<Value> {
             let [id, text, previous] =
                 ["block", "content", "previous"].map(|name| case[name].as_str());
             let change = ContextChange { id, text, previous };
-            json!({"out": change.told(case["inline"] == true, Tags::BUILT_IN)})
+            json!({"out": change.told(case["inline"] == true, Tags::BUILT_IN, Origin::WIRE).as_str()})
         }
-        "feedback" => match retry_text(&retry(case), Tags::BUILT_IN) {
-            RetryText::System(text) => json!({"out": text, "voice": "system"}),
-            RetryText::User(text) => json!({"out": text, "voice": "user"}),
+        "feedback" => match retry_text(&retry(case), Tags::BUILT_IN, Origin::WIRE) {
+            RetryText::System(text) => json!({"out": text.as_str(), "voice": "system"}),
+            RetryText::User(text) => json!({"out": text.as_str(), "voice": "user"}),
         },
         // A retry that answers a tool call is that call's outcome, not a retry.
         "legacy_retry" if case["tool_name"].is_null() => {

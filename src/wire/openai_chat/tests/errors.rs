@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::domain::model::ModelErrorKind as Kind;
 use crate::wire::RetryHints;
-use crate::wire::openai_chat::classify;
+use crate::wire::failure::classify;
 
 fn hints() -> RetryHints {
     RetryHints::none(Utc.with_ymd_and_hms(2026, 11, 30, 9, 0, 0).unwrap())

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use crate::domain::event::DeltaKind;
 use crate::domain::message::{Reply, ReplyPart, ReplyState};
 use crate::domain::model::{FinishReason, ModelErrorKind, Provider};
-use crate::wire::openai_chat::{StreamDecoder, decode};
-use crate::wire::{DeltaPiece, WireError};
+use crate::wire::openai_chat::OpenaiChat;
+use crate::wire::{Codec as _, DeltaPiece, WireError};
 
 fn whole(message: &Value, finish: &str) -> Reply {
     let body = json!({"choices": [{"message": message, "finish_reason": finish}]});
-    decode(Provider::Openai, body.to_string().as_bytes()).unwrap()
+    OpenaiChat.decode(Provider::Openai, body.to_string().as_bytes()).unwrap()
 }
 
 fn streamed(deltas: &[Value]) -> (Vec<DeltaPiece>, Result<Reply, WireError>) {
-    let mut decoder = StreamDecoder::new(Provider::Openai);
+    let mut decoder = OpenaiChat.stream(Provider::Openai);
     let mut pieces = Vec::new();
     for delta in deltas {
         let chunk = json!({"choices": [{"delta": delta}]});
@@ -235,13 +235,13 @@ fn a_body_that_is_no_reply_is_a_protocol_error() {
         "{\"choices\":null}",
         "\u{1F600}",
     ] {
-        let error = decode(Provider::Openai, body.as_bytes()).unwrap_err();
+        let error = OpenaiChat.decode(Provider::Openai, body.as_bytes()).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Protocol, "{body}");
         assert!(error.retryable, "{body}");
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(
-        decode(Provider::Openai, deep.as_bytes()).unwrap_err().kind,
+        OpenaiChat.decode(Provider::Openai, deep.as_bytes()).unwrap_err().kind,
         ModelErrorKind::Protocol
     );
 }
@@ -249,12 +249,12 @@ fn a_body_that_is_no_reply_is_a_protocol_error() {
 #[test]
 fn a_choice_without_a_message_is_an_empty_reply() {
     let body = br#"  {"choices":[{"finish_reason":"content_filter"}]}"#;
-    let reply = decode(Provider::Openai, body).unwrap();
+    let reply = OpenaiChat.decode(Provider::Openai, body).unwrap();
     assert_eq!((reply.parts, reply.finish_reason), (vec![], Some(FinishReason::ContentFilter)));
 }
 
 fn end(body: &str) -> Result<Reply, WireError> {
-    let mut decoder = StreamDecoder::new(Provider::Openai);
+    let mut decoder = OpenaiChat.stream(Provider::Openai);
     decoder.push(body.as_bytes())?;
     decoder.finish()
 }
@@ -287,7 +287,7 @@ fn a_body_without_events_on_a_stream_is_read_as_json() {
 
 #[test]
 fn what_has_come_of_a_broken_stream_is_an_interrupted_reply() {
-    let mut decoder = StreamDecoder::new(Provider::Openai);
+    let mut decoder = OpenaiChat.stream(Provider::Openai);
     decoder.push(b"data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n").unwrap();
     let error = decoder.push(b"data: {\"error\":{\"type\":\"overloaded_error\"}}\n\n").unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Overloaded);
@@ -300,7 +300,7 @@ fn a_reply_with_calls_without_end_is_refused_for_good() {
     let calls: Vec<Value> = (0..2_000).map(|n| call(&format!("c{n}"), "f", &json!("{}"))).collect();
     let message = json!({"tool_calls": calls});
     let body = json!({"choices": [{"message": message}]}).to_string();
-    let whole = decode(Provider::Openai, body.as_bytes()).unwrap_err();
+    let whole = OpenaiChat.decode(Provider::Openai, body.as_bytes()).unwrap_err();
     let chunk = json!({"choices": [{"delta": message}]});
     let streamed = end(&format!("data: {chunk}\n\n")).unwrap_err();
     for error in [whole, streamed] {

@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::domain::id::CallId;
+use crate::domain::ledger::Origin;
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 use crate::render::names::ToolNames;
 use crate::render::profile::{EmptyContent, MaxTokensName, Profile, ROWS};
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
-use crate::wire::openai_chat::encode;
+use crate::wire::Codec as _;
+use crate::wire::openai_chat::OpenaiChat;
 
 fn profile() -> Profile {
     *ROWS.iter().find(|row| row.family == "openai").unwrap()
@@ -22,6 +24,7 @@ fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         tools: Vec::new(),
         settings: ModelSettings::default(),
         names: ToolNames::default(),
+        output_schema: None,
     }
 }
 
@@ -30,7 +33,11 @@ fn turn(role: Role, blocks: Vec<Block>) -> PromptTurn {
 }
 
 fn text(text: &str) -> Block {
-    Block::Text(text.to_owned())
+    Block::Text(text.into())
+}
+
+fn said(text: &str) -> Block {
+    Block::Said { text: text.into(), echo: None }
 }
 
 fn call(id: &str) -> Block {
@@ -39,6 +46,8 @@ fn call(id: &str) -> Block {
         call_id: CallId("c".to_owned()),
         name: "f".to_owned(),
         arguments: "{\"b\":1.0, \"a\":2}".to_owned(),
+        echo: None,
+        origin: Origin::default(),
     }
 }
 
@@ -47,7 +56,7 @@ fn result(id: &str) -> Block {
         id: id.to_owned(),
         call_id: CallId("c".to_owned()),
         name: "f".to_owned(),
-        text: "ok".to_owned(),
+        text: "ok".into(),
         is_error: false,
     }
 }
@@ -61,13 +70,13 @@ fn tool(name: &str) -> ToolDefinition {
 }
 
 fn body(prompt: &Prompt, profile: &Profile) -> Value {
-    serde_json::from_slice(&encode(prompt, profile, false)).unwrap()
+    serde_json::from_slice(&OpenaiChat.encode(prompt, profile, false).body).unwrap()
 }
 
 #[test]
 fn members_are_written_in_one_fixed_order() {
     let mut prompt = prompt(vec![turn(Role::User, vec![text("hi")])]);
-    prompt.system = Some("s".to_owned());
+    prompt.system = Some("s".into());
     prompt.tools = vec![tool("f")];
     prompt.settings = ModelSettings {
         temperature: Some(0.5),
@@ -81,7 +90,7 @@ fn members_are_written_in_one_fixed_order() {
         stream: None,
         extra_body: json!({"user": "u", "model": "other", "n": 2, "seed": 7}).as_object().cloned(),
     };
-    let written = String::from_utf8(encode(&prompt, &profile(), true)).unwrap();
+    let written = String::from_utf8(OpenaiChat.encode(&prompt, &profile(), true).body).unwrap();
     assert_eq!(
         written,
         concat!(
@@ -101,7 +110,7 @@ fn calls_and_their_results_are_messages_of_their_own() {
     let prompt = prompt(vec![
         turn(Role::Assistant, vec![call("a"), call("b")]),
         turn(Role::Tool, vec![result("a"), result("b")]),
-        turn(Role::Assistant, vec![text("x"), text("y"), call("c")]),
+        turn(Role::Assistant, vec![said("x"), said("y"), call("c")]),
     ]);
     let messages = body(&prompt, &profile())["messages"].clone();
     let function = json!({"name": "f", "arguments": "{\"b\":1.0, \"a\":2}"});
@@ -127,7 +136,8 @@ fn the_profile_decides_what_is_spelt_differently() {
         stream_usage: false,
         ..profile()
     };
-    let written: Value = serde_json::from_slice(&encode(&prompt, &other, true)).unwrap();
+    let written: Value =
+        serde_json::from_slice(&OpenaiChat.encode(&prompt, &other, true).body).unwrap();
     assert_eq!(written["max_tokens"], 9);
     assert_eq!(written["messages"][0]["content"], "");
     assert_eq!(written["messages"][0]["reasoning_content"], "hm");
@@ -135,7 +145,7 @@ fn the_profile_decides_what_is_spelt_differently() {
 }
 
 fn thought() -> Block {
-    Block::Thinking { text: "hm".to_owned(), signature: None }
+    Block::Thinking { text: "hm".into(), signature: None, id: None, echo: None }
 }
 
 #[test]
