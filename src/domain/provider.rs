@@ -22,7 +22,7 @@ labels! {
         Vertex = "vertex",
         /// Amazon Bedrock, by its Converse API.
         Bedrock = "bedrock",
-        /// OpenRouter.
+        /// `OpenRouter`.
         Openrouter = "openrouter",
         /// xAI.
         Xai = "xai",
@@ -30,7 +30,7 @@ labels! {
         Mistral = "mistral",
         /// Groq.
         Groq = "groq",
-        /// DeepSeek.
+        /// `DeepSeek`.
         Deepseek = "deepseek",
         /// Ollama, by its own API.
         Ollama = "ollama",

@@ -2,6 +2,8 @@
 //!
 //! Text is compared without the white space around it, thinking without any, and calls by value.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::domain::message::{Reply, ReplyPart};
@@ -48,7 +50,7 @@ impl Reading {
     /// The reading as a line for the shared judge.
     pub(super) fn told(&self, id: &str) -> Value {
         let error = self.error.as_ref().map(|error| {
-            let wait = error.retry_after_ms.map(|ms| ms as f64 / 1_000.0);
+            let wait = error.retry_after_ms.map(|ms| Duration::from_millis(ms).as_secs_f64());
             json!({"class": error.kind.label(), "retryable": error.retryable, "retry_after_s": wait})
         });
         json!({

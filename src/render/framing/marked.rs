@@ -2,38 +2,32 @@
 
 use std::borrow::Cow;
 
-use super::{Attr, Tag, Tags, close_tag, neutralize_voice, open_tag};
+use super::{Attr, Tag, close_tag, open_tag};
 use crate::domain::ledger::{Origin, Voice};
 use crate::render::prompt::MarkedText;
 
-impl Tags {
-    /// Frames a body like [`Tags::wrap`], and keeps where its pieces come from. The tags are
-    /// agentling's words about the place that `origin` names.
-    pub fn frame(
-        &self,
-        tag: impl Into<Tag<'static>>,
-        body: &MarkedText,
-        attrs: &[Attr<'_>],
-        origin: &Origin,
-    ) -> MarkedText {
-        let tag = tag.into();
-        let frame = Some(Cow::Borrowed(tag.name));
-        let ours = Origin { frame: frame.clone(), ..origin.spoken(Voice::Application) };
-        let escaped = if tag.is_voice() { neutralize_voice(body) } else { self.neutralize(body) };
-        let mut marked = MarkedText::of(open_tag(tag, attrs), ours.clone());
-        let mut rest = &*escaped;
-        for (piece, origin) in body.pieces() {
-            let (written, left) = aligned(piece, rest);
-            let mut origin = origin.clone();
-            // The frame that a piece stands in is the innermost one.
-            origin.frame = origin.frame.or_else(|| frame.clone());
-            origin.escaped |= written.len() != piece.len();
-            marked.push(written, &origin);
-            rest = left;
-        }
-        marked.push(&close_tag(tag), &ours);
-        marked
+/// Frames a body of which this is the escaped form.
+pub(super) fn framed(
+    tag: Tag<'static>,
+    (body, escaped): (&MarkedText, &str),
+    attrs: &[Attr<'_>],
+    origin: &Origin,
+) -> MarkedText {
+    let frame = Some(Cow::Borrowed(tag.name));
+    let ours = Origin { frame: frame.clone(), ..origin.spoken(Voice::Application) };
+    let mut marked = MarkedText::of(open_tag(tag, attrs), ours.clone());
+    let mut rest = escaped;
+    for (piece, origin) in body.pieces() {
+        let (written, left) = aligned(piece, rest);
+        let mut origin = origin.clone();
+        // The frame that a piece stands in is the innermost one.
+        origin.frame = origin.frame.or_else(|| frame.clone());
+        origin.escaped |= written.len() != piece.len();
+        marked.push(written, &origin);
+        rest = left;
     }
+    marked.push(&close_tag(tag), &ours);
+    marked
 }
 
 /// What a piece became at the beginning of the escaped text, and what follows it there. Escaping

@@ -12,6 +12,8 @@ mod scan;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::prompt::MarkedText;
+use crate::domain::ledger::Origin;
 use crate::domain::tag::{InvalidTagName, TagName};
 
 use scan::{after_brackets, escape, is_name};
@@ -129,6 +131,20 @@ impl Tags {
         let body = if tag.is_voice() { neutralize_voice(body) } else { self.neutralize(body) };
         let (open, close) = (open_tag(tag, attrs), close_tag(tag));
         [open.as_str(), &body, &close].concat()
+    }
+
+    /// Frames a body like [`Tags::wrap`], and keeps where its pieces come from. The tags are
+    /// agentling's words about the place that `origin` names.
+    pub fn frame(
+        &self,
+        tag: FramingTag,
+        body: &MarkedText,
+        attrs: &[Attr<'_>],
+        origin: &Origin,
+    ) -> MarkedText {
+        let tag = Tag::from(tag);
+        let escaped = if tag.is_voice() { neutralize_voice(body) } else { self.neutralize(body) };
+        marked::framed(tag, (body, &escaped), attrs, origin)
     }
 
     /// Escapes whatever could be read as a tag of the set; borrows when there is nothing to escape.

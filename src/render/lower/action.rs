@@ -15,7 +15,9 @@ use crate::render::notes::Author;
 use crate::render::observation::{ObservationContext, observation};
 use crate::render::profile::OwnThinking;
 use crate::render::prompt::{Block, MarkedText, Role};
-use crate::render::repair::{answered_calls, is_foreign, non_blank};
+use crate::render::repair::{
+    answered_calls, goes_back, is_foreign, is_said, is_thought, non_blank,
+};
 use crate::render::summary::DROPPED;
 
 /// A call's name, and its arguments in canonical form.
@@ -131,9 +133,8 @@ impl Conversation<'_> {
         match part {
             ReplyPart::Text(part) => {
                 let echo = own(&part.echo);
-                // What is blank says nothing, but its issuer may want back what came with it.
-                let is_told = non_blank(&part.text).is_some() || echo.is_some();
-                is_told.then(|| Block::Said { text: MarkedText::of(&part.text, origin), echo })
+                is_said(part, is_own)
+                    .then(|| Block::Said { text: MarkedText::of(&part.text, origin), echo })
             }
             ReplyPart::Refusal(part) => non_blank(&part.text)
                 .map(|text| Block::Said { text: MarkedText::of(text, origin), echo: None }),
@@ -155,10 +156,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether what only its issuer can read is told to the reader: it issued it, and takes it back.
     fn goes_back(&self, issuer: Option<Provider>) -> bool {
-        let is_left_out = self.lowering.profile.own_thinking == OwnThinking::IsLeftOut;
-        issuer == Some(self.lowering.provider) && !is_left_out
+        goes_back(issuer, self.lowering.provider, self.lowering.profile)
     }
 
     fn own_thinking(&self, thinking: &ThinkingPart, origin: Origin) -> Option<Block> {
@@ -166,9 +165,7 @@ impl Conversation<'_> {
         if is_left_out || self.is_foreign(thinking) {
             return None;
         }
-        let is_sealed = thinking.signature.is_some() || thinking.echo.is_some();
-        let is_told = non_blank(&thinking.text).is_some() || is_sealed;
-        is_told.then(|| Block::Thinking {
+        is_thought(thinking).then(|| Block::Thinking {
             text: MarkedText::of(&thinking.text, origin),
             signature: thinking.signature.clone(),
             id: thinking.id.clone(),

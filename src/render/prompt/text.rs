@@ -18,9 +18,9 @@ pub struct MarkedText {
 impl MarkedText {
     /// A text of one origin.
     pub fn of(text: impl Into<String>, origin: Origin) -> Self {
-        let mut marked = Self::default();
-        marked.push(&text.into(), &origin);
-        marked
+        let text = text.into();
+        let marks = if text.is_empty() { Vec::new() } else { vec![(text.len(), origin)] };
+        Self { text, marks }
     }
 
     /// Adds a piece.

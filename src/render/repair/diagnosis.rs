@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::{is_foreign, non_blank, pair};
+use super::{goes_back, is_foreign, is_said, is_thought, non_blank, pair};
 use crate::domain::diagnosis::{Diagnosis, Repair, RepairCode};
 use crate::domain::id::CallId;
-use crate::domain::message::{Reply, ReplyPart, ToolCallPart};
+use crate::domain::message::{
+    RedactedThinkingPart, Reply, ReplyPart, ThinkingPart, ToolCallPart, UnknownPart,
+};
 use crate::domain::model::Provider;
 use crate::domain::step::{ActionStep, InputPart, StepContent, TaskStep};
 use crate::render::fit::{self, CallIds};
@@ -31,8 +33,11 @@ impl Reader {
     /// The reader with a row of the profiles; `None` when there is no such row.
     pub fn of(family: &str) -> Option<Self> {
         let profile = ROWS.iter().find(|row| row.family == family)?;
-        // Every provider but OpenAI has one row, which bears its name.
-        let provider = family.parse().unwrap_or(Provider::Openai);
+        // A row bears the name of its provider, which what it is about may follow; the rows of hosts
+        // that are reached through OpenAI's protocol bear others.
+        let named = |provider: &&Provider| family.starts_with(provider.label());
+        let longest = Provider::ALL.iter().filter(named).max_by_key(|it| it.label().len());
+        let provider = longest.copied().unwrap_or(Provider::Openai);
         Some(Self { provider, profile })
     }
 }
@@ -108,23 +113,33 @@ impl Walk {
         for (place, part) in reply.parts.iter().enumerate() {
             let at = format!("/reply/parts/{place}");
             match part {
-                ReplyPart::Text(part) => self.note_blank(&part.text, at + "/text"),
+                ReplyPart::Text(part) => {
+                    let is_own = reply.provider == Some(self.reader.provider);
+                    self.note_if(!is_said(part, is_own), RepairCode::BlankText, at + "/text");
+                }
                 ReplyPart::Refusal(part) => self.note_blank(&part.text, at + "/text"),
-                ReplyPart::Thinking(part) if non_blank(&part.text).is_none() => {
-                    self.note_blank(&part.text, at + "/text");
-                }
-                ReplyPart::Thinking(part) => {
-                    let Reader { provider, profile } = self.reader;
-                    let is_foreign = is_foreign(part, provider, profile);
-                    let is_left_out = profile.own_thinking == OwnThinking::IsLeftOut;
-                    self.note_if(is_foreign, RepairCode::ForeignThinking, at.clone());
-                    self.note_if(!is_foreign && is_left_out, RepairCode::LeftOutPart, at);
-                }
+                ReplyPart::Thinking(part) => self.thinking(part, at),
                 ReplyPart::ToolCall(call) => self.call(call, &at),
-                ReplyPart::RedactedThinking(_) | ReplyPart::Unknown(_) => {
-                    self.note_if(true, RepairCode::LeftOutPart, at);
+                ReplyPart::RedactedThinking(RedactedThinkingPart { issuer, .. })
+                | ReplyPart::Unknown(UnknownPart { issuer, .. }) => {
+                    let Reader { provider, profile } = self.reader;
+                    let is_told = goes_back(*issuer, provider, profile);
+                    self.note_if(!is_told, RepairCode::LeftOutPart, at);
                 }
             }
+        }
+    }
+
+    fn thinking(&mut self, part: &ThinkingPart, at: String) {
+        let Reader { provider, profile } = self.reader;
+        let is_foreign = is_foreign(part, provider, profile);
+        let is_left_out = profile.own_thinking == OwnThinking::IsLeftOut;
+        if non_blank(&part.text).is_none() && (is_foreign || !is_thought(part)) {
+            self.note_if(true, RepairCode::BlankText, at + "/text");
+        } else if is_foreign {
+            self.note_if(true, RepairCode::ForeignThinking, at);
+        } else {
+            self.note_if(is_left_out, RepairCode::LeftOutPart, at);
         }
     }
 

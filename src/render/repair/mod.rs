@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::profile::{OwnThinking, Profile};
 use crate::domain::id::CallId;
-use crate::domain::message::{ThinkingPart, ToolCallPart};
+use crate::domain::message::{TextPart, ThinkingPart, ToolCallPart};
 use crate::domain::model::Provider;
 use crate::domain::step::ActionStep;
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
@@ -50,6 +50,22 @@ fn interrupted(call: &ToolCallPart) -> ToolOutcome {
 pub fn is_foreign(thinking: &ThinkingPart, provider: Provider, profile: &Profile) -> bool {
     let needs_signature = profile.own_thinking == OwnThinking::GoesBackSigned;
     thinking.issuer != Some(provider) || (needs_signature && thinking.signature.is_none())
+}
+
+/// Whether what only its issuer can read is told to the reader: it issued it, and takes it back.
+pub fn goes_back(issuer: Option<Provider>, provider: Provider, profile: &Profile) -> bool {
+    issuer == Some(provider) && profile.own_thinking != OwnThinking::IsLeftOut
+}
+
+/// Whether a text of a reply is told: what is blank says nothing, but its issuer may want back what
+/// came with it.
+pub fn is_said(part: &TextPart, is_own: bool) -> bool {
+    non_blank(&part.text).is_some() || (is_own && part.echo.is_some())
+}
+
+/// Whether thinking holds anything that its issuer can take back.
+pub fn is_thought(part: &ThinkingPart) -> bool {
+    non_blank(&part.text).is_some() || part.signature.is_some() || part.echo.is_some()
 }
 
 /// A text that providers accept as a block; `None` when there is nothing in it but white space.

@@ -191,7 +191,13 @@ fn differences(steps: &[StepContent]) -> [usize; 7] {
     let outcomes: Vec<&ToolOutcome> = actions().flat_map(|action| &action.outcomes).collect();
     n[4] = outcomes.len() - (results.len() - n[3]);
     let texts: Vec<&str> = told()
-        .filter_map(|block| if let Block::Text(text) = block { Some(text.as_str()) } else { None })
+        .filter_map(|block| {
+            if let Block::Text(text) | Block::Said { text, .. } = block {
+                Some(text.as_str())
+            } else {
+                None
+            }
+        })
         .collect();
     let frame = open_tag(FramingTag::AssistantThinking, &[]);
     n[5] = texts.iter().filter(|text| text.starts_with(&frame)).count();

@@ -132,7 +132,9 @@ fn part<'a>(node: &Node<'a>) -> Read<(ReplyPart, Option<Node<'a>>)> {
         }
         kept if KEPT.contains(&kept) => {
             let raw = node.clone().at_depth(RAW_DEPTH).value()?;
-            ReplyPart::Unknown(UnknownPart { issuer: provider(&mut fields)?, raw })
+            // It is spelt as that package spells it, which its issuer would not understand.
+            provider(&mut fields)?;
+            ReplyPart::Unknown(UnknownPart { issuer: None, raw })
         }
         _ => {
             let known = format!("text, thinking, tool-call, {}", KEPT.join(", "));

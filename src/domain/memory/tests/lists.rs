@@ -72,14 +72,15 @@ fn prompts_and_replies_become_tasks_and_actions_with_all_that_is_known() {
               "outcomes": [] },
             asked(&["And", "Calais?"]),
             { "kind": "action", "reply": {
-                "finish_reason": "length",
+                "provider": "anthropic", "finish_reason": "length",
                 "usage": { "input": 0, "output": 0, "cache_read": 0, "cache_write": 0,
                            "reasoning": 0 },
                 "state": "interrupted",
                 "parts": [
                     { "part_kind": "thinking", "text": "They mean the port.",
                       "signature": "c2ln", "id": "rs_1", "issuer": "openai" },
-                    { "part_kind": "redacted_thinking", "data": "b3BhcXVl" },
+                    { "part_kind": "redacted_thinking", "data": "b3BhcXVl",
+                      "issuer": "anthropic" },
                     { "part_kind": "text", "text": "On the Channel." }] },
               "outcomes": [] },
         ])
