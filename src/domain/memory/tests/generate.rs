@@ -202,8 +202,11 @@ fn reply_part() -> impl Strategy<Value = ReplyPart> {
     let issuer = || option::of(select(Provider::ALL));
     let arguments = prop_oneof![text(), select(ARGUMENTS).prop_map(str::to_owned)];
     prop_oneof![
-        (text(), option::of(value()))
-            .prop_map(|(text, echo)| ReplyPart::Text(TextPart { text, echo })),
+        (text(), option::of(value())).prop_map(|(text, echo)| {
+            // Null is how the absent one is read.
+            let echo = echo.filter(|echo| !echo.is_null());
+            ReplyPart::Text(TextPart { text, echo })
+        }),
         text().prop_map(|text| ReplyPart::Refusal(RefusalPart { text })),
         (text(), option::of(text()), option::of(text()), issuer()).prop_map(
             |(text, signature, id, issuer)| {

@@ -206,10 +206,10 @@ fn what_a_step_has_no_words_for_is_kept_or_belongs_to_the_agent() {
     assert_eq!(
         kinds,
         [
-            json!(["openai", "builtin-tool-call"]),
-            json!(["openai", "builtin-tool-return"]),
+            json!([null, "builtin-tool-call"]),
+            json!([null, "builtin-tool-return"]),
             json!([null, "file"]),
-            json!(["openai", "compaction"]),
+            json!([null, "compaction"]),
             json!([null, null]),
         ]
     );
