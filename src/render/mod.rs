@@ -17,6 +17,7 @@ pub mod notes;
 pub mod observation;
 pub mod profile;
 pub mod prompt;
+pub mod proof;
 pub mod redact;
 pub mod repair;
 pub mod retry;

@@ -116,6 +116,12 @@ impl Tags {
         &self.registered
     }
 
+    /// The names of all tags.
+    pub fn names(&self) -> Vec<&str> {
+        let built_in = FramingTag::ALL.iter().map(|tag| tag.name());
+        built_in.chain(self.registered.iter().map(String::as_str)).collect()
+    }
+
     /// A registered tag by its exact name.
     pub fn find(&self, name: &str) -> Option<Tag<'_>> {
         self.registered.iter().find(|known| *known == name).map(|name| Tag { name })
