@@ -2,6 +2,7 @@
 
 mod goldens;
 mod histories;
+mod spans;
 
 use super::encode;
 use crate::domain::model::ModelSpec;
