@@ -13,18 +13,20 @@ test: postgres ## Run all tests.
 
 properties: ## Hold frames to 100,000 generated texts and rendering to 10,000 histories.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
-	PROPTEST_CASES=10000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories
+	PROPTEST_CASES=10000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
 
 bench: ## Measure framing and rendering.
 	$(CARGO) bench --locked --bench framing --bench render
 
 # Wants `cargo install cargo-fuzz`. The switch lets the stable compiler instrument code.
 fuzz: export RUSTC_BOOTSTRAP := 1
-fuzz: ## Fuzz framing and its lookalikes for a minute each.
+fuzz: ## Fuzz framing and every reader of providers' bytes for a minute each.
 	cp Cargo.lock fuzz/Cargo.lock
-	@mkdir -p fuzz/corpus/framing fuzz/corpus/lookalike
-	$(CARGO) fuzz run framing fuzz/corpus/framing fuzz/seeds/framing -- -max_total_time=60
-	$(CARGO) fuzz run lookalike fuzz/corpus/lookalike fuzz/seeds/lookalike -- -max_total_time=60
+	@for target in $$(basename -s .rs fuzz/fuzz_targets/*.rs); do \
+		mkdir -p fuzz/corpus/$$target; \
+		$(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=60 \
+			|| exit 1; \
+	done
 
 postgres: ## Install the PostgreSQL programs if they are missing.
 	@.ci/postgres.sh

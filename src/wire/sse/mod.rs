@@ -37,17 +37,22 @@ impl SseDecoder {
     /// Takes the next bytes and gives back the events they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, SseTooLarge> {
         let mut events = Vec::new();
-        for byte in bytes {
-            let second_half = std::mem::take(&mut self.after_cr) && *byte == b'\n';
-            match byte {
-                _ if second_half => {}
-                b'\n' | b'\r' => {
-                    self.after_cr = *byte == b'\r';
-                    events.extend(self.end_line()?);
-                }
-                _ if self.line.len() >= MAX_LINE => return Err(SseTooLarge),
-                _ => self.line.push(*byte),
+        let mut rest = bytes;
+        while let Some((first, after)) = rest.split_first() {
+            if std::mem::take(&mut self.after_cr) && *first == b'\n' {
+                rest = after;
+                continue;
             }
+            let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+            let (piece, tail) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+            if piece.len() > MAX_LINE - self.line.len() {
+                return Err(SseTooLarge);
+            }
+            self.line.extend_from_slice(piece);
+            let Some((line_end, after)) = tail.split_first() else { break };
+            self.after_cr = *line_end == b'\r';
+            events.extend(self.end_line()?);
+            rest = after;
         }
         Ok(events)
     }

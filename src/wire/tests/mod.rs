@@ -1,5 +1,7 @@
 //! What whole histories look like on the wire, byte for byte.
 
+mod bytes;
+mod checks;
 mod goldens;
 mod histories;
 mod spans;
@@ -8,6 +10,7 @@ use super::encode;
 use crate::domain::model::ModelSpec;
 use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
+use crate::{domain, wire};
 
 /// The text of a request's messages, without the bracket that ends them.
 fn messages(body: &str) -> &str {
