@@ -111,9 +111,10 @@ impl Block {
                 add_members(raw, delta);
                 None
             }
-            (Self::Text { .. } | Self::Thinking { .. } | Self::Redacted { .. } | Self::Call(_), _) => {
-                None
-            }
+            (
+                Self::Text { .. } | Self::Thinking { .. } | Self::Redacted { .. } | Self::Call(_),
+                _,
+            ) => None,
         }
     }
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::block::{Block, Call, Piece, whole};
 use super::usage::Counts;
-use crate::domain::event::DeltaKind;
 use crate::domain::id::CallId;
 use crate::domain::message::{
     RedactedThinkingPart, Reply, ReplyPart, ReplyState, TextPart, ThinkingPart, ToolCallPart,
@@ -173,12 +172,19 @@ impl MessageReply {
                 let signature = Some(signature.clone()).filter(|it| !it.is_empty());
                 (!text.is_empty() || signature.is_some()).then(|| {
                     let text = text.clone();
-                    ReplyPart::Thinking(ThinkingPart { text, signature, id: None, issuer, echo: None })
+                    ReplyPart::Thinking(ThinkingPart {
+                        text,
+                        signature,
+                        id: None,
+                        issuer,
+                        echo: None,
+                    })
                 })
             }
-            Block::Redacted { data } => {
-                Some(ReplyPart::RedactedThinking(RedactedThinkingPart { data: data.clone(), issuer }))
-            }
+            Block::Redacted { data } => Some(ReplyPart::RedactedThinking(RedactedThinkingPart {
+                data: data.clone(),
+                issuer,
+            })),
             Block::Other { raw, partial } => {
                 Some(ReplyPart::Unknown(UnknownPart { issuer, raw: whole(raw, partial) }))
             }

@@ -1,3 +1,2 @@
 //! Tests of the codec on made-up exchanges; recorded ones are read in `provider`, which may open
 //! files.
-
