@@ -6,6 +6,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod announce;
+mod claude;
 pub mod compaction;
 pub mod context;
 pub mod file;

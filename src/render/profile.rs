@@ -1,5 +1,6 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
+use super::claude;
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -25,6 +26,19 @@ pub struct Profile {
     pub files: FileKinds,
     /// How many tokens a conversation may have, its reply included; `None`: not known.
     pub context_window: Option<u32>,
+    /// The upper bound of a reply where a wire asks for one and the agent sets none.
+    pub default_max_tokens: u32,
+    /// How a Claude model is told to think.
+    pub thinking: Thinking,
+}
+
+/// How a Claude model is told to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Thinking {
+    /// By a budget of tokens.
+    Budget,
+    /// By an effort; it decides by itself how much it thinks.
+    Adaptive,
 }
 
 /// Which files that are no text a model reads.
@@ -111,6 +125,8 @@ const SCRIPTED: Profile = Profile {
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
     context_window: None,
+    default_max_tokens: 4_096,
+    thinking: Thinking::Budget,
 };
 
 /// OpenAI itself.
@@ -125,6 +141,8 @@ const OPENAI: Profile = Profile {
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
     context_window: None,
+    default_max_tokens: 4_096,
+    thinking: Thinking::Budget,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -159,8 +177,20 @@ const GROQ: Profile = Profile { family: "groq", native_system: true, ..OPENAI_CO
 const COHERE: Profile = Profile { family: "cohere", native_system: true, ..OPENAI_COMPATIBLE };
 
 /// Every row.
-pub const ROWS: &[Profile] =
-    &[SCRIPTED, OPENAI, OPENAI_COMPATIBLE, AZURE, OPENROUTER_OPENAI, MISTRAL, GROQ, COHERE];
+pub const ROWS: &[Profile] = &[
+    SCRIPTED,
+    OPENAI,
+    OPENAI_COMPATIBLE,
+    AZURE,
+    OPENROUTER_OPENAI,
+    MISTRAL,
+    GROQ,
+    COHERE,
+    claude::ANTHROPIC,
+    claude::BY_BUDGET,
+    claude::ADAPTIVE,
+    claude::NATIVE,
+];
 
 /// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
 /// the names of the models begin that the row is about; and the row.
@@ -175,6 +205,9 @@ const HOSTS: &[(&str, &str, Profile)] = &[
 ];
 
 impl Profile {
+    /// The row of which the least is assumed, for rows of other wires to differ from.
+    pub(super) const CONSERVATIVE: Self = OPENAI_COMPATIBLE;
+
     /// The row of a model behind its transport, with the fields that the agent overrides; what is not
     /// known gets the conservative one.
     pub fn resolve(model: &ModelSpec) -> Self {
@@ -189,6 +222,12 @@ impl Profile {
     fn row(model: &ModelSpec) -> Self {
         match (model.provider, model.base_url.as_deref()) {
             (Provider::Scripted, _) => SCRIPTED,
+            (Provider::Anthropic, None) => claude::row(&model.name),
+            // Another host speaks the wire, but what its models can do is not known.
+            (Provider::Anthropic, Some(url)) => match https_host(url).as_deref() {
+                Some("api.anthropic.com") => claude::row(&model.name),
+                Some(_) | None => claude::ANTHROPIC,
+            },
             (Provider::Azure, _) => AZURE,
             (Provider::Mistral, _) => MISTRAL,
             (Provider::Groq, _) => GROQ,
@@ -203,8 +242,7 @@ impl Profile {
                 HOSTS.iter().find(is_meant).map_or(OPENAI_COMPATIBLE, |(_, _, row)| *row)
             }
             (
-                Provider::Anthropic
-                | Provider::Gemini
+                Provider::Gemini
                 | Provider::Vertex
                 | Provider::Bedrock
                 | Provider::Openrouter

@@ -37,6 +37,7 @@ const PHRASES: &[(Kind, &[&str])] = &[
         Kind::ContextWindow,
         &[
             "maximum context length",
+            "exceed context limit",
             "max context length",
             "prompt is too long",
             "prompt too long",

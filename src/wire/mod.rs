@@ -3,6 +3,7 @@
 //! Every wire has one codec in this layer; this file is the only place that picks one.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod anthropic;
 pub mod assembly;
 mod codec;
 pub mod error;
@@ -42,10 +43,10 @@ pub struct DeltaPiece {
 /// The codec of a wire.
 const fn codec(wire: Wire) -> &'static dyn Codec {
     match wire {
+        Wire::AnthropicMessages => &anthropic::AnthropicMessages,
         // The other codecs are not merged on this branch yet.
         Wire::OpenaiChat
         | Wire::OpenaiResponses
-        | Wire::AnthropicMessages
         | Wire::GeminiGenerate
         | Wire::BedrockConverse
         | Wire::OllamaChat => &openai_chat::OpenaiChat,

@@ -3,31 +3,34 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use serde_json::Value;
 
-use super::{encoded, messages};
+use super::wires::{Spoken, WIRES};
+use super::{encoded, open};
 use crate::domain::file::{FilePart, FileSource, FileText};
+use crate::domain::model::ModelSpec;
 use crate::domain::redaction::RedactionRule;
 use crate::domain::step::{InputPart, InputText, RetryCause, StepContent, TaskStep};
 use crate::domain::tool::ToolOutcome;
 use crate::render::framing::{contains_tag, neutralize_tags};
 use crate::render::observation::OutputLimits;
+use crate::render::profile::Profile;
+use crate::render::prompt::{Prompt, PromptTurn, Role};
 use crate::render::redact::{PlaceholderKey, Redactor, RuleSet};
-use crate::render::tests::properties::{Reading, config, foreign_text, history, readings};
+use crate::render::tests::properties::{self, Reading, config, foreign_text, history};
 use crate::render::tests::support::{acted, call, retry, success, summary, task, text, thinking};
 use crate::render::{RenderInput, render};
 
-/// The texts that a request says, as a reader of its JSON finds them.
-fn said(body: &str) -> Vec<String> {
-    let body: Value = serde_json::from_str(body).unwrap();
-    let contents = body["messages"].as_array().unwrap().iter().map(|message| &message["content"]);
-    let parts = |content: &Value| -> Vec<Value> {
-        content.as_array().map_or_else(
-            || vec![content.clone()],
-            |parts| parts.iter().map(|part| part["text"].clone()).collect(),
-        )
-    };
-    contents.flat_map(parts).filter_map(|text| text.as_str().map(str::to_owned)).collect()
+/// Every model of every wire, under one of the rules of framing.
+fn readings() -> impl Strategy<Value = Vec<(&'static Spoken, Reading)>> {
+    properties::readings().prop_map(|any| {
+        let framing = &any[0].framing;
+        let of = |(_, model): (&str, ModelSpec)| {
+            let profile = Profile::resolve(&model);
+            Reading { model, profile, framing: framing.clone() }
+        };
+        let models = |wire: &'static Spoken| wire.models().map(move |it| (wire, of(it)));
+        WIRES.iter().flat_map(models).collect()
+    })
 }
 
 /// A history that says a text in every channel of someone else: first where it is told as it is, then
@@ -85,6 +88,13 @@ fn whole(reading: &Reading, steps: &[StepContent]) -> String {
     encoded(&render(&input, &reading.profile), &reading.model, &reading.profile)
 }
 
+/// Whether a conversation ends with what every other may go on from: the user's turn, with nothing that
+/// has to stand behind it.
+fn is_asked(prompt: &Prompt, reading: &Reading) -> bool {
+    let is_of_user = |turn: &PromptTurn| matches!(turn.role, Role::User | Role::Tool);
+    !reading.profile.native_system && prompt.turns.last().is_some_and(is_of_user)
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -94,17 +104,28 @@ proptest! {
         readings in readings(),
         redacts in any::<bool>(),
     ) {
-        for reading in readings {
+        for (wire, reading) in readings {
             // Nothing is asked before the first task.
             let first = steps.iter().position(|step| matches!(step, StepContent::Task(_)));
             let first = first.map_or(steps.len(), |first| first + 1);
-            let body = |n: usize| request(&reading, &steps[..n], &REDACTORS[usize::from(redacts)]);
-            let bodies: Vec<String> = (first..=steps.len()).map(body).collect();
-            for pair in bodies.windows(2) {
-                let (shorter, longer) = (messages(&pair[0]), messages(&pair[1]));
-                prop_assert!(longer.starts_with(shorter), "{shorter}\n{longer}");
-                // What follows begins a message of its own.
-                prop_assert!(matches!(longer.as_bytes().get(shorter.len()), None | Some(b',')));
+            let redactor = &REDACTORS[usize::from(redacts)];
+            let prompt = |n: usize| reading.prompt(&steps[..n], redactor);
+            let prompts: Vec<Prompt> = (first..=steps.len()).map(prompt).collect();
+            let body = |prompt: &Prompt| encoded(prompt, &reading.model, &reading.profile);
+            let bodies: Vec<String> = prompts.iter().map(body).collect();
+            for (at, shorter) in bodies.iter().enumerate() {
+                let shorter = open(shorter);
+                for (longer, later) in bodies.iter().zip(&prompts).skip(at + 1) {
+                    let next = later.turns.get(prompts[at].turns.len());
+                    let is_answered = next.is_some_and(|turn| turn.role == Role::Assistant);
+                    if !(wire.begins_with_all || is_answered || is_asked(&prompts[at], &reading)) {
+                        continue;
+                    }
+                    prop_assert!(longer.starts_with(shorter), "{shorter}\n{longer}");
+                    // What follows is no more of the last text.
+                    let goes_on = longer[shorter.len()..].starts_with([',', ']', '}']);
+                    prop_assert!(goes_on, "{shorter}\n{longer}");
+                }
             }
         }
     }
@@ -115,7 +136,7 @@ proptest! {
         readings in readings(),
         redacts in any::<bool>(),
     ) {
-        for reading in readings {
+        for (_, reading) in readings {
             let body = || request(&reading, &steps, &REDACTORS[usize::from(redacts)]);
             prop_assert_eq!(body(), body());
         }
@@ -127,10 +148,10 @@ proptest! {
         readings in readings(),
     ) {
         prop_assume!(!any.trim().is_empty());
-        for reading in readings {
+        for (wire, reading) in readings {
             let steps = &spread(&any)[0];
             let body = whole(&reading, steps);
-            let n_said = said(&body).iter().filter(|text| **text == any).count();
+            let n_said = wire.said(&body).iter().filter(|text| **text == any).count();
             prop_assert_eq!(n_said, 3, "{}", body);
         }
     }
@@ -142,11 +163,11 @@ proptest! {
     ) {
         let expected = neutralize_tags(&any);
         prop_assert_eq!(contains_tag(&any), *expected != *any);
-        for reading in readings {
+        for (wire, reading) in readings {
             let steps = &spread(&any)[1];
             let body = whole(&reading, steps);
             let framed = format!("\n{expected}\n");
-            let n_framed = said(&body).iter().filter(|text| text.contains(&framed)).count();
+            let n_framed = wire.said(&body).iter().filter(|text| text.contains(&framed)).count();
             prop_assert_eq!(n_framed, 5, "{}", body);
         }
     }

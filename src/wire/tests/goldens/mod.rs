@@ -13,19 +13,13 @@ use std::path::{Path, PathBuf};
 use cases::{Case, cases};
 
 use super::encoded;
-use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
+use super::wires::{Spoken, WIRES};
+use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 use crate::domain::step::{RetryCause, StepContent, StepKind};
 use crate::domain::tool::{OutcomeKind, ToolDefinition, ToolOutcome};
 use crate::render::framing::FramingTag;
 use crate::render::profile::Profile;
 use crate::render::{RenderInput, render};
-
-/// Where the system speaks, and an address whose row of profiles is the example for it.
-const PLACES: [(&str, Option<&str>); 2] =
-    [("native", None), ("fallback", Some("http://127.0.0.1:8000/v1"))];
-
-/// The wire formats, each with a provider that speaks it.
-const WIRES: [(&str, Provider); 1] = [("openai_chat", Provider::Openai)];
 
 /// The format that a provider speaks; one that is new has to join the list.
 fn wire_of(provider: Provider) -> &'static str {
@@ -36,19 +30,14 @@ fn folder(wire: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/render").join(wire)
 }
 
-fn model(case: &Case, provider: Provider, base_url: Option<&str>) -> ModelSpec {
-    ModelSpec {
-        provider,
-        name: "m".to_owned(),
-        base_url: base_url.map(str::to_owned),
-        profile: ProfileOverrides {
-            images: case.reads_files,
-            documents: case.reads_files,
-            ..ProfileOverrides::default()
-        },
-        settings: ModelSettings::default(),
-        script: Vec::new(),
-    }
+/// The model of a case.
+fn reading(case: &Case, model: ModelSpec) -> ModelSpec {
+    let profile = ProfileOverrides {
+        images: case.reads_files,
+        documents: case.reads_files,
+        ..ProfileOverrides::default()
+    };
+    ModelSpec { profile, ..model }
 }
 
 fn tool(name: &str) -> ToolDefinition {
@@ -80,13 +69,13 @@ fn body(case: &Case, model: &ModelSpec) -> String {
 /// Every golden file and what it must hold.
 fn goldens() -> BTreeMap<PathBuf, String> {
     let mut goldens = BTreeMap::new();
-    for (wire, provider) in WIRES {
-        for (place, base_url) in PLACES {
+    for wire in WIRES {
+        for (place, model) in wire.models() {
             for case in cases() {
-                let body = body(&case, &model(&case, provider, base_url));
+                let body = body(&case, &reading(&case, model.clone()));
                 let text = laid_out(&body);
                 assert_eq!(text.replace('\n', ""), body, "{}", case.name);
-                let file = folder(wire).join(format!("{}.{place}.json", case.name));
+                let file = folder(wire.wire()).join(format!("{}.{place}.json", case.name));
                 assert_eq!(goldens.insert(file, text), None, "two cases are called {}", case.name);
             }
         }
@@ -141,8 +130,8 @@ fn every_frame_is_sent_as_its_golden_file_says() {
 #[test]
 fn no_golden_file_is_left_of_a_case_that_is_gone() {
     let goldens = goldens();
-    for (wire, _) in WIRES {
-        for entry in std::fs::read_dir(folder(wire)).unwrap() {
+    for wire in WIRES {
+        for entry in std::fs::read_dir(folder(wire.wire())).unwrap() {
             let file = entry.unwrap().path();
             assert!(goldens.contains_key(&file), "{} belongs to no case", file.display());
         }
@@ -152,8 +141,7 @@ fn no_golden_file_is_left_of_a_case_that_is_gone() {
 #[test]
 fn every_wire_format_has_golden_files() {
     let spoken: BTreeSet<&str> = Provider::ALL.iter().map(|provider| wire_of(*provider)).collect();
-    assert_eq!(spoken, WIRES.map(|(wire, _)| wire).into());
-    assert!(WIRES.iter().all(|(wire, provider)| wire_of(*provider) == *wire));
+    assert_eq!(spoken, WIRES.iter().map(Spoken::wire).collect());
 }
 
 /// Whether an opening tag of ours stands in the request, outside what a case's authors wrote.
@@ -171,8 +159,8 @@ fn every_tag_step_outcome_and_cause_has_a_golden_file() {
     let (mut tags, mut steps) = (Vec::new(), BTreeSet::new());
     let (mut outcomes, mut causes) = (BTreeSet::new(), BTreeSet::new());
     for case in cases() {
-        let (provider, base_url) = (WIRES[0].1, PLACES[1].1);
-        let body = body(&case, &model(&case, provider, base_url));
+        let (_, model) = WIRES[0].models().last().unwrap();
+        let body = body(&case, &reading(&case, model));
         tags.extend(FramingTag::ALL.iter().filter(|tag| opens(&body, **tag)).map(|t| t.name()));
         for step in &case.steps {
             steps.insert(step.kind().label());
