@@ -141,7 +141,9 @@ impl Call {
                 Value::Null => "{}".to_owned(),
                 Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
                 Value::String(text) => storable(text),
-                input => clean(input).to_string(),
+                Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                    clean(&self.input).to_string()
+                }
             },
             _ => self.partial.clone(),
         }

@@ -156,7 +156,10 @@ impl MessageReply {
                     echo: call.echo.clone(),
                 }))
             }
-            other => self.part(other),
+            Block::Text { .. }
+            | Block::Thinking { .. }
+            | Block::Redacted { .. }
+            | Block::Other { .. } => self.part(block),
         });
         parts.collect()
     }

@@ -41,12 +41,15 @@ pub(super) fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Encode
         }
         for (name, value) in prompt.settings.extra_body.iter().flatten() {
             let is_taken = OWNED.contains(&name.as_str()) || written.contains(name.as_str());
-            if !is_taken && !(thought.is_on() && is_refused_with_thinking(name, value)) {
+            let is_refused = thought.is_on() && is_refused_with_thinking(name, value);
+            if !is_taken && !is_refused {
                 body.value(name, value, &setting);
             }
         }
         body.conversation("messages", |list| {
-            history::messages(&prompt.turns).iter().for_each(|it| messages::add(list, it));
+            for message in &history::messages(&prompt.turns) {
+                messages::add(list, message);
+            }
         });
     })
 }
@@ -66,7 +69,7 @@ fn settings(prompt: &Prompt, thought: &Thought) -> [(&'static str, Option<Value>
     let top_p = settings.top_p.filter(|p| !thought.is_on() || *p >= LEAST_TOP_P);
     [
         ("thinking", thought.thinking.clone()),
-        ("tool_choice", tool_choice(settings, &prompt.tools, thought)),
+        ("tool_choice", tool_choice(prompt, thought)),
         ("temperature", temperature.map(Value::from)),
         ("top_p", top_p.map(Value::from)),
         ("stop_sequences", (!settings.stop.is_empty()).then(|| json!(settings.stop))),
@@ -75,14 +78,14 @@ fn settings(prompt: &Prompt, thought: &Thought) -> [(&'static str, Option<Value>
 
 /// A named tool can only be asked for while it is offered, and a model that thinks cannot be made to
 /// call one.
-fn tool_choice(
-    settings: &ModelSettings,
-    tools: &[ToolDefinition],
-    thought: &Thought,
-) -> Option<Value> {
-    let choice = settings.tool_choice.as_deref().filter(|_| !tools.is_empty());
-    let is_named = |name: &str| tools.iter().any(|tool| tool.name == name);
-    let one_at_a_time = settings.parallel_tool_calls == Some(false) && !tools.is_empty();
+fn tool_choice(prompt: &Prompt, thought: &Thought) -> Option<Value> {
+    let settings = &prompt.settings;
+    let theirs = of_provider(settings).iter().filter_map(|tool| text(tool, "name"));
+    let offered: Vec<&str> =
+        prompt.tools.iter().map(|tool| tool.name.as_str()).chain(theirs).collect();
+    let is_named = |name: &str| offered.contains(&name);
+    let choice = settings.tool_choice.as_deref().filter(|_| !offered.is_empty());
+    let one_at_a_time = settings.parallel_tool_calls == Some(false) && !offered.is_empty();
     let mut chosen = match choice {
         Some("none") => return Some(json!({"type": "none"})),
         Some("auto") => json!({"type": "auto"}),
@@ -99,17 +102,23 @@ fn tool_choice(
     Some(chosen)
 }
 
-/// The agent's tools, then those that the provider runs, which `extra_body` brings.
+/// The tools that the provider runs, which `extra_body` brings.
+fn of_provider(settings: &ModelSettings) -> &[Value] {
+    extra(settings, "tools").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The agent's tools, then those that the provider runs.
 fn add_tools(body: &mut Object<'_>, prompt: &Prompt) {
-    let of_provider = extra(&prompt.settings, "tools").and_then(Value::as_array);
-    let of_provider = of_provider.map_or(&[][..], Vec::as_slice);
+    let of_provider = of_provider(&prompt.settings);
     if prompt.tools.is_empty() && of_provider.is_empty() {
         return;
     }
     body.array("tools", |tools| {
         prompt.tools.iter().for_each(|tool| add_tool(tools, tool));
         let setting = Origin::agent(AgentPart::Setting);
-        of_provider.iter().for_each(|tool| tools.value(tool, &setting));
+        for tool in of_provider {
+            tools.value(tool, &setting);
+        }
     });
 }
 

@@ -183,7 +183,7 @@ fn a_tool_of_the_provider_goes_back_with_its_result_or_not_at_all() {
         messages(vec![user("a"), assistant(blocks), user("c")])[1]["content"].clone()
     };
     let pair = vec![use_of("1"), result_of("1")];
-    assert_eq!(told(pair.clone()), json!([use_of("1"), result_of("1"), block("b")]));
+    assert_eq!(told(pair), json!([use_of("1"), result_of("1"), block("b")]));
     assert_eq!(told(vec![use_of("1")]), json!([block("b")]));
     assert_eq!(told(vec![result_of("1")]), json!([block("b")]));
     let other = json!({"type": "compaction", "content": "short"});

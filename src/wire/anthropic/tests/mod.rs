@@ -2,7 +2,9 @@
 //! read in `provider`.
 
 mod errors;
+mod followups;
 mod messages;
+mod recorded;
 mod replies;
 mod settings;
 mod streams;

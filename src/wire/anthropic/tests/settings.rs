@@ -21,7 +21,7 @@ fn told(settings: ModelSettings, family: &str) -> Value {
     body
 }
 
-fn extra(members: Value) -> Option<serde_json::Map<String, Value>> {
+fn extra(members: &Value) -> Option<serde_json::Map<String, Value>> {
     members.as_object().cloned()
 }
 
@@ -35,7 +35,7 @@ fn members_are_written_in_one_fixed_order() {
         stop: vec!["x".to_owned()],
         tool_choice: Some("f".to_owned()),
         parallel_tool_calls: Some(false),
-        extra_body: extra(json!({
+        extra_body: extra(&json!({
             "top_k": 3,
             "model": "other",
             "system": "other",
@@ -108,7 +108,7 @@ fn a_choice_of_tools_has_words_of_its_own() {
 
 fn effort(effort: &str, max_output_tokens: Option<u32>) -> ModelSettings {
     let reasoning_effort = Some(effort.to_owned());
-    ModelSettings { reasoning_effort, max_output_tokens, ..ModelSettings::default() }
+    ModelSettings { max_output_tokens, reasoning_effort, ..ModelSettings::default() }
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_model_that_thinks_is_neither_forced_nor_sampled() {
         top_p: Some(0.5),
         tool_choice: Some("required".to_owned()),
         parallel_tool_calls: Some(false),
-        extra_body: extra(json!({"top_k": 3, "metadata": {"a": 1}})),
+        extra_body: extra(&json!({"top_k": 3, "metadata": {"a": 1}})),
         ..effort("high", None)
     };
     let expected = json!({
@@ -167,7 +167,7 @@ fn a_model_that_thinks_is_neither_forced_nor_sampled() {
     let by_name = ModelSettings {
         tool_choice: Some("f".to_owned()),
         top_p: Some(0.95),
-        extra_body: extra(json!({"thinking": {"type": "enabled", "budget_tokens": 2_000}})),
+        extra_body: extra(&json!({"thinking": {"type": "enabled", "budget_tokens": 2_000}})),
         ..ModelSettings::default()
     };
     let expected = json!({
@@ -179,7 +179,7 @@ fn a_model_that_thinks_is_neither_forced_nor_sampled() {
     assert_eq!(told(by_name, "anthropic"), expected);
     let extra_choice = |choice: &str| {
         let members = json!({"thinking": {"type": "adaptive"}, "tool_choice": {"type": choice}});
-        let settings = ModelSettings { extra_body: extra(members), ..ModelSettings::default() };
+        let settings = ModelSettings { extra_body: extra(&members), ..ModelSettings::default() };
         told(settings, "anthropic")["tool_choice"].clone()
     };
     assert_eq!(extra_choice("any"), Value::Null);
@@ -214,7 +214,7 @@ fn a_model_with_a_budget_does_not_think_on_where_another_began_to_call() {
 fn the_form_of_an_answer_stands_beside_what_else_is_said_of_it() {
     let schema = json!({"type": "object", "properties": {}});
     let settings = ModelSettings {
-        extra_body: extra(json!({"output_config": {"effort": "low", "format": 1, "more": 2}})),
+        extra_body: extra(&json!({"output_config": {"effort": "low", "format": 1, "more": 2}})),
         ..effort("high", None)
     };
     let prompt = Prompt { output_schema: Some(schema.clone()), ..asked(settings) };

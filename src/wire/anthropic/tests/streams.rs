@@ -42,23 +42,23 @@ fn start() -> Value {
     }})
 }
 
-fn begin(index: u64, block: Value) -> Value {
+fn begin(index: u64, block: &Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})
 }
 
-fn delta(index: u64, delta: Value) -> Value {
+fn delta(index: u64, delta: &Value) -> Value {
     json!({"type": "content_block_delta", "index": index, "delta": delta})
 }
 
 fn text(index: u64, text: &str) -> Value {
-    delta(index, json!({"type": "text_delta", "text": text}))
+    delta(index, &json!({"type": "text_delta", "text": text}))
 }
 
 fn input(index: u64, json: &str) -> Value {
-    delta(index, json!({"type": "input_json_delta", "partial_json": json}))
+    delta(index, &json!({"type": "input_json_delta", "partial_json": json}))
 }
 
-fn end(reason: &str, usage: Value) -> Value {
+fn end(reason: &str, usage: &Value) -> Value {
     json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage})
 }
 
@@ -70,32 +70,32 @@ fn everything() -> Vec<Value> {
     vec![
         json!({"type": "ping"}),
         start(),
-        begin(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
-        delta(0, json!({"type": "thinking_delta", "thinking": "h"})),
-        delta(0, json!({"type": "thinking_delta", "thinking": "é"})),
-        delta(0, json!({"type": "signature_delta", "signature": "s"})),
+        begin(0, &json!({"type": "thinking", "thinking": "", "signature": ""})),
+        delta(0, &json!({"type": "thinking_delta", "thinking": "h"})),
+        delta(0, &json!({"type": "thinking_delta", "thinking": "é"})),
+        delta(0, &json!({"type": "signature_delta", "signature": "s"})),
         json!({"type": "content_block_stop", "index": 0}),
         json!({"type": "something_new", "index": 0, "delta": {"type": "text_delta", "text": "x"}}),
-        begin(1, json!({"type": "text", "text": ""})),
+        begin(1, &json!({"type": "text", "text": ""})),
         text(1, "a"),
-        delta(1, json!({"type": "citations_delta", "citation": {"cited_text": "d"}})),
-        delta(1, json!({"type": "new_delta", "text": "x"})),
-        begin(2, json!({"type": "server_tool_use", "id": "x", "name": "w", "input": {}})),
+        delta(1, &json!({"type": "citations_delta", "citation": {"cited_text": "d"}})),
+        delta(1, &json!({"type": "new_delta", "text": "x"})),
+        begin(2, &json!({"type": "server_tool_use", "id": "x", "name": "w", "input": {}})),
         input(2, ""),
         input(2, "{\"q\":"),
         json!({"type": "ping"}),
         input(2, "1}"),
-        begin(3, json!({"type": "compaction", "content": null})),
-        delta(3, json!({"type": "compaction_delta", "content": "sh"})),
-        delta(3, json!({"type": "compaction_delta", "content": "ort"})),
-        begin(4, json!({"type": "tool_use", "id": "t", "name": "f", "input": {}})),
-        begin(5, json!({"type": "tool_use", "id": "u", "name": "g", "input": {}})),
+        begin(3, &json!({"type": "compaction", "content": null})),
+        delta(3, &json!({"type": "compaction_delta", "content": "sh"})),
+        delta(3, &json!({"type": "compaction_delta", "content": "ort"})),
+        begin(4, &json!({"type": "tool_use", "id": "t", "name": "f", "input": {}})),
+        begin(5, &json!({"type": "tool_use", "id": "u", "name": "g", "input": {}})),
         input(5, "{\"b\""),
         input(4, "{\"a\": 1.0"),
         input(5, ":2}"),
         input(4, "}"),
-        begin(6, json!({"type": "redacted_thinking", "data": "r"})),
-        end("tool_use", json!({"output_tokens": 9, "input_tokens": null})),
+        begin(6, &json!({"type": "redacted_thinking", "data": "r"})),
+        end("tool_use", &json!({"output_tokens": 9, "input_tokens": null})),
         stop(),
     ]
 }
@@ -182,7 +182,7 @@ fn nothing_after_the_end_counts() {
 #[test]
 fn what_has_come_is_an_interrupted_reply() {
     let mut decoder = AnthropicMessages.stream(Provider::Anthropic);
-    let call = begin(1, json!({"type": "tool_use", "id": "t", "name": "f", "input": {}}));
+    let call = begin(1, &json!({"type": "tool_use", "id": "t", "name": "f", "input": {}}));
     let body = events(&[start(), text(0, "a"), call, input(1, "{\"a\": tr")]);
     decoder.push(body.as_bytes()).unwrap();
     assert!(!decoder.is_complete() && !decoder.is_done());
@@ -195,17 +195,17 @@ fn what_has_come_is_an_interrupted_reply() {
 #[test]
 fn a_call_without_arguments_has_none() {
     for pieces in [vec![], vec![""], vec!["", " "], vec!["null"], vec!["{}"]] {
-        let begun = begin(0, json!({"type": "tool_use", "id": "t", "name": "f", "input": {}}));
+        let begun = begin(0, &json!({"type": "tool_use", "id": "t", "name": "f", "input": {}}));
         let pieces = pieces.iter().map(|piece| input(0, piece));
         let list: Vec<_> = [start(), begun]
             .into_iter()
             .chain(pieces)
-            .chain([end("tool_use", json!({}))])
+            .chain([end("tool_use", &json!({}))])
             .collect();
         assert_eq!(streamed(&list).tool_calls().next().unwrap().arguments, "{}", "{list:?}");
     }
-    let begun = begin(0, json!({"type": "tool_use", "name": "f", "input": {"a": 1}}));
-    let reply = streamed(&[start(), begun, end("end_turn", json!({}))]);
+    let begun = begin(0, &json!({"type": "tool_use", "name": "f", "input": {"a": 1}}));
+    let reply = streamed(&[start(), begun, end("end_turn", &json!({}))]);
     assert_eq!(reply.tool_calls().next().unwrap().arguments, "{\"a\":1}");
     assert_eq!(reply.finish_reason, Some(FinishReason::ToolCalls));
 }
@@ -220,15 +220,15 @@ fn blocks_that_nothing_announced_and_indexes_that_are_absent_are_read() {
         start(),
         text(0, "a"),
         text(0, "b"),
-        delta(1, json!({"type": "thinking_delta", "thinking": "h"})),
-        unnumbered(begin(0, json!({"type": "tool_use", "name": "f"}))),
+        delta(1, &json!({"type": "thinking_delta", "thinking": "h"})),
+        unnumbered(begin(0, &json!({"type": "tool_use", "name": "f"}))),
         unnumbered(input(0, "{\"a\":1}")),
         // A server that numbers every block alike begins another one each time.
-        begin(0, json!({"type": "text", "text": "c"})),
+        begin(0, &json!({"type": "text", "text": "c"})),
         text(0, "d"),
         json!({"type": "content_block_start", "index": 9, "content_block": null}),
         json!({"type": "content_block_delta", "index": 0, "delta": null}),
-        end("end_turn", Value::Null),
+        end("end_turn", &Value::Null),
     ];
     let reply = streamed(&list);
     let told = parts(&reply);
@@ -243,9 +243,9 @@ fn blocks_that_nothing_announced_and_indexes_that_are_absent_are_read() {
 fn counts_that_come_again_replace_the_ones_before_and_null_does_not() {
     let reply = streamed(&[
         start(),
-        end("end_turn", json!({"output_tokens": 5})),
-        end("", json!({"output_tokens": 7, "input_tokens": null, "cache_read_input_tokens": 2})),
-        end("end_turn", Value::Null),
+        end("end_turn", &json!({"output_tokens": 5})),
+        end("", &json!({"output_tokens": 7, "input_tokens": null, "cache_read_input_tokens": 2})),
+        end("end_turn", &Value::Null),
         stop(),
     ]);
     let usage = Usage { input: 5, output: 7, cache_read: 2, cache_write: 0, reasoning: 0 };
