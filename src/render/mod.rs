@@ -21,6 +21,7 @@ pub mod prompt;
 pub mod proof;
 pub mod redact;
 pub mod repair;
+pub mod responses;
 pub mod retry;
 pub mod size;
 pub mod summary;

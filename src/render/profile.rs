@@ -1,6 +1,7 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
 use super::claude;
+use super::responses::{self, ResponsesFacts};
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -30,6 +31,8 @@ pub struct Profile {
     pub default_max_tokens: u32,
     /// How a Claude model is told to think.
     pub thinking: Thinking,
+    /// How it wants Responses to be spelt; of no matter on other wires.
+    pub responses: ResponsesFacts,
 }
 
 /// How a Claude model is told to think.
@@ -127,6 +130,7 @@ const SCRIPTED: Profile = Profile {
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    responses: ResponsesFacts::COMPATIBLE,
 };
 
 /// OpenAI itself.
@@ -143,6 +147,7 @@ const OPENAI: Profile = Profile {
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    responses: ResponsesFacts::COMPATIBLE,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -190,6 +195,13 @@ pub const ROWS: &[Profile] = &[
     claude::BY_BUDGET,
     claude::ADAPTIVE,
     claude::NATIVE,
+    responses::OPENAI,
+    responses::CODEX,
+    responses::AZURE,
+    responses::BEDROCK,
+    responses::XAI,
+    responses::COMPATIBLE,
+    responses::OPENROUTER,
 ];
 
 /// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
@@ -207,6 +219,8 @@ const HOSTS: &[(&str, &str, Profile)] = &[
 impl Profile {
     /// The row of which the least is assumed, for rows of other wires to differ from.
     pub(super) const CONSERVATIVE: Self = OPENAI_COMPATIBLE;
+    /// OpenAI's row, for others to differ from.
+    pub(super) const OF_OPENAI: Self = OPENAI;
 
     /// The row of a model behind its transport, with the fields that the agent overrides; what is not
     /// known gets the conservative one.
@@ -232,14 +246,10 @@ impl Profile {
             (Provider::Mistral, _) => MISTRAL,
             (Provider::Groq, _) => GROQ,
             (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
-            (Provider::Openai | Provider::OpenaiResponses, None) => OPENAI,
-            (Provider::Openai | Provider::OpenaiResponses, Some(url)) => {
-                let host = https_host(url);
-                let is_meant = |(known, names, _): &&(&str, &str, Self)| {
-                    host.as_deref().is_some_and(|host| is_at(host, known))
-                        && model.name.starts_with(names)
-                };
-                HOSTS.iter().find(is_meant).map_or(OPENAI_COMPATIBLE, |(_, _, row)| *row)
+            (Provider::OpenaiResponses, url) => responses::row(url, &model.name),
+            (Provider::Openai, None) => OPENAI,
+            (Provider::Openai, Some(url)) => {
+                row_at(HOSTS, url, &model.name).unwrap_or(OPENAI_COMPATIBLE)
             }
             (
                 Provider::Gemini
@@ -268,6 +278,15 @@ impl Profile {
             ..self
         }
     }
+}
+
+/// The row of a model at an address, where its host is known.
+pub(super) fn row_at(hosts: &[(&str, &str, Profile)], url: &str, model: &str) -> Option<Profile> {
+    let host = https_host(url)?;
+    let is_meant = |(known, names, _): &&(&str, &str, Profile)| {
+        is_at(&host, known) && model.starts_with(names)
+    };
+    hosts.iter().find(is_meant).map(|(_, _, row)| *row)
 }
 
 /// The host of an `https` address without a port or with 443, in lower case.

@@ -61,7 +61,7 @@ const PHRASES: &[(Kind, &[&str])] = &[
 
 /// The status that an error inside a 200 would have had, by its type or code.
 const STATUSES: &[(u16, &[&str])] = &[
-    (400, &["invalid_request_error", "BadRequestError", "INVALID_ARGUMENT"]),
+    (400, &["invalid_request_error", "BadRequestError", "INVALID_ARGUMENT", "invalid_prompt"]),
     (401, &["authentication_error", "UNAUTHENTICATED"]),
     (403, &["permission_error", "PERMISSION_DENIED"]),
     (404, &["not_found_error", "NOT_FOUND"]),

@@ -11,6 +11,7 @@ pub mod failure;
 pub mod json;
 mod mask;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod sse;
 #[cfg(test)]
 mod tests;
@@ -44,12 +45,11 @@ pub struct DeltaPiece {
 const fn codec(wire: Wire) -> &'static dyn Codec {
     match wire {
         Wire::AnthropicMessages => &anthropic::AnthropicMessages,
+        Wire::OpenaiResponses => &openai_responses::OpenaiResponses,
         // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat
-        | Wire::OpenaiResponses
-        | Wire::GeminiGenerate
-        | Wire::BedrockConverse
-        | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        Wire::OpenaiChat | Wire::GeminiGenerate | Wire::BedrockConverse | Wire::OllamaChat => {
+            &openai_chat::OpenaiChat
+        }
     }
 }
 

@@ -29,6 +29,12 @@ pub(super) const WIRES: &[Spoken] = &[
         texts: &["content", "text"],
         begins_with_all: true,
     },
+    Spoken {
+        provider: Provider::OpenaiResponses,
+        places: &[("native", "m", None), ("fallback", "m", Some("http://127.0.0.1:8000/v1"))],
+        texts: &["content", "text", "output"],
+        begins_with_all: true,
+    },
     // Nothing but the model's turn may follow an entry of the system or the model's own last turn.
     Spoken {
         provider: Provider::Anthropic,
