@@ -55,7 +55,7 @@ impl Parts {
             "reasoning" => self.add_reasoning(item),
             "function_call" => self.add_call(item),
             _ if is_whole && item.as_object().is_some_and(|it| !it.is_empty()) => {
-                self.add_unknown(item.clone())
+                self.add_unknown(item.clone());
             }
             _ => {}
         }
