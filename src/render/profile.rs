@@ -1,6 +1,8 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
 use super::claude;
+use super::google::{self, GeminiGeneration};
+use super::names::ToolNameRule;
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -18,8 +20,10 @@ pub struct Profile {
     pub stream_usage: bool,
     /// Which call ids are accepted.
     pub call_ids: CallIdRule,
-    /// The longest tool name that is accepted, in characters of `[A-Za-z0-9_-]`.
+    /// The longest tool name that is accepted.
     pub max_tool_name: usize,
+    /// Which characters a tool name is made of.
+    pub tool_names: ToolNameRule,
     /// What becomes of thinking that the same provider issued.
     pub own_thinking: OwnThinking,
     /// Which files that are no text are read on the user's channel.
@@ -30,6 +34,8 @@ pub struct Profile {
     pub default_max_tokens: u32,
     /// How a Claude model is told to think.
     pub thinking: Thinking,
+    /// Which generation of Google's models it is; the first one where it is none of them.
+    pub gemini: GeminiGeneration,
 }
 
 /// How a Claude model is told to think.
@@ -122,11 +128,13 @@ const SCRIPTED: Profile = Profile {
     stream_usage: true,
     call_ids: CallIdRule::AtMost(128),
     max_tool_name: 64,
+    tool_names: ToolNameRule::Word,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    gemini: GeminiGeneration::First,
 };
 
 /// OpenAI itself.
@@ -138,11 +146,13 @@ const OPENAI: Profile = Profile {
     stream_usage: true,
     call_ids: CallIdRule::AtMost(64),
     max_tool_name: 64,
+    tool_names: ToolNameRule::Word,
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    gemini: GeminiGeneration::First,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -190,6 +200,9 @@ pub const ROWS: &[Profile] = &[
     claude::BY_BUDGET,
     claude::ADAPTIVE,
     claude::NATIVE,
+    google::GEMINI,
+    google::GEMINI_2_5,
+    google::GEMINI_3,
 ];
 
 /// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
@@ -231,6 +244,7 @@ impl Profile {
             (Provider::Azure, _) => AZURE,
             (Provider::Mistral, _) => MISTRAL,
             (Provider::Groq, _) => GROQ,
+            (Provider::Gemini | Provider::Vertex, _) => google::row(&model.name),
             (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
             (Provider::Openai | Provider::OpenaiResponses, None) => OPENAI,
             (Provider::Openai | Provider::OpenaiResponses, Some(url)) => {
@@ -242,9 +256,7 @@ impl Profile {
                 HOSTS.iter().find(is_meant).map_or(OPENAI_COMPATIBLE, |(_, _, row)| *row)
             }
             (
-                Provider::Gemini
-                | Provider::Vertex
-                | Provider::Bedrock
+                Provider::Bedrock
                 | Provider::Openrouter
                 | Provider::Xai
                 | Provider::Deepseek
