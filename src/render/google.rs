@@ -67,7 +67,8 @@ pub(super) const GEMINI_2_5: Profile =
     Profile { family: "gemini_2_5", gemini: GeminiGeneration::TwoAndAHalf, ..GEMINI };
 
 /// Gemini 3 and newer.
-pub(super) const GEMINI_3: Profile = Profile { family: "gemini_3", gemini: GeminiGeneration::Third, ..GEMINI };
+pub(super) const GEMINI_3: Profile =
+    Profile { family: "gemini_3", gemini: GeminiGeneration::Third, ..GEMINI };
 
 /// The row of a model.
 pub(super) fn row(model: &str) -> Profile {

@@ -47,10 +47,9 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
         Wire::AnthropicMessages => &anthropic::AnthropicMessages,
         Wire::GeminiGenerate => &gemini::GeminiGenerate,
         // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat
-        | Wire::OpenaiResponses
-        | Wire::BedrockConverse
-        | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::BedrockConverse | Wire::OllamaChat => {
+            &openai_chat::OpenaiChat
+        }
     }
 }
 

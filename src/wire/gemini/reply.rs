@@ -15,7 +15,7 @@ use crate::domain::message::{
 use crate::domain::model::{FinishReason, Provider, Usage};
 use crate::wire::assembly::{Assembly, truncated};
 use crate::wire::failure;
-use crate::wire::json::{items, label, present, storable, text};
+use crate::wire::json::{count, items, label, present, storable, text};
 use crate::wire::{DeltaPiece, WireError};
 
 /// The most parts that one reply may hold.
@@ -92,7 +92,7 @@ impl GeminiReply {
             self.finish = Some(FinishReason::ContentFilter);
         }
         // Only one candidate is asked for; where several come, the first one counts.
-        let is_first = |one: &&Value| present(one, "index").is_none_or(|index| index == 0);
+        let is_first = |one: &&Value| count(one, "index").is_none_or(|index| index == 0);
         let candidates = items(chunk, "candidates");
         self.has_candidates |= !candidates.is_empty();
         candidates.iter().find(is_first).map_or(Ok(()), |candidate| self.add_candidate(candidate))
