@@ -7,8 +7,6 @@ mod request;
 mod schema;
 mod usage;
 
-use std::fmt::Write as _;
-
 use super::assembly::{self, EventStream};
 use super::codec::{Codec, DecodeStream, Endpoint, Framing};
 use super::{Encoded, Profile, Prompt, WireError};
@@ -56,10 +54,14 @@ fn percent_encoded(name: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            drop(write!(out, "%{byte:02X}"));
+            out.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
         }
     }
     out
+}
+
+fn hex_digit(n: u8) -> char {
+    char::from_digit(n.into(), 16).unwrap_or_default().to_ascii_uppercase()
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ impl GeminiReply {
     /// Text goes on with the text before it, unless one of them comes with something of its own, such as
     /// a signature, which belongs to this piece alone.
     fn say(&mut self, said: &str, members: &Map<String, Value>) {
-        let echo = echo(members);
+        let echo = echo(members, |_| true);
         match self.parts.last_mut() {
             _ if said.is_empty() && echo.is_none() => {}
             Some(ReplyPart::Text(last)) if last.echo.is_none() && echo.is_none() => {
@@ -148,9 +148,7 @@ impl GeminiReply {
     fn think(&mut self, thought: &str, members: &Map<String, Value>) {
         let signature = members.get(SIGNATURE).and_then(Value::as_str);
         let signature = signature.filter(|signature| !signature.is_empty()).map(storable);
-        let mut others = members.clone();
-        others.shift_remove(SIGNATURE);
-        let echo = echo(&others);
+        let echo = echo(members, |name| name != SIGNATURE);
         let is_plain = signature.is_none() && echo.is_none();
         match self.parts.last_mut() {
             _ if thought.is_empty() && is_plain => {}
@@ -189,7 +187,7 @@ impl GeminiReply {
                 open.arguments = whole.clone();
             }
             arguments::add_pieces(&mut open.arguments, call);
-            open.echo = echo(members).or_else(|| open.echo.take());
+            open.echo = echo(members, |_| true).or_else(|| open.echo.take());
         }
         if present(call, "willContinue").is_none() {
             self.close_call();
@@ -300,10 +298,11 @@ fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// What stands beside the members that say what a part is.
-fn echo(members: &Map<String, Value>) -> Option<Value> {
+/// What stands beside the members that say what a part is, as far as it is meant.
+fn echo(members: &Map<String, Value>, is_meant: fn(&str) -> bool) -> Option<Value> {
     let others = members.iter().filter(|(name, value)| {
-        !OWN_MEMBERS.contains(&name.as_str()) && !value.is_null() && **value != ""
+        let is_own = OWN_MEMBERS.contains(&name.as_str());
+        !is_own && is_meant(name) && !value.is_null() && **value != ""
     });
     let others: Map<_, _> = others.map(|(name, value)| (name.clone(), value.clone())).collect();
     (!others.is_empty()).then_some(Value::Object(others))

@@ -129,7 +129,7 @@ fn add_tool_config(body: &mut Object<'_>, prompt: &Prompt, extra: Extra<'_>) {
     }
     let setting = Origin::agent(AgentPart::Setting);
     body.object("toolConfig", |it| {
-        for choice in &choice {
+        if let Some(choice) = &choice {
             it.value(OWN, choice, &setting);
         }
         for (name, value) in &others {
