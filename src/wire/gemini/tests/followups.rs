@@ -82,14 +82,10 @@ fn answer(response: &Value) -> Value {
 
 /// The ids of calls go where the other side has none.
 fn without_ids(body: &mut Value) {
-    for content in body["contents"].as_array_mut().unwrap() {
-        for part in content["parts"].as_array_mut().unwrap() {
-            for name in ["functionCall", "functionResponse"] {
-                if let Some(call) = part.get_mut(name).and_then(Value::as_object_mut) {
-                    call.remove("id");
-                }
-            }
-        }
+    let contents = body["contents"].as_array_mut().unwrap().iter_mut();
+    for part in contents.flat_map(|content| content["parts"].as_array_mut().unwrap()) {
+        let calls = part.as_object_mut().unwrap().values_mut().filter_map(Value::as_object_mut);
+        calls.for_each(|call| drop(call.remove("id")));
     }
 }
 
