@@ -12,6 +12,7 @@ pub mod context;
 pub mod file;
 pub mod fit;
 pub mod framing;
+pub mod google;
 pub mod lower;
 pub mod names;
 pub mod notes;

@@ -16,6 +16,28 @@ use crate::domain::tool::ToolDefinition;
 /// How a call is told that names no tool.
 const UNNAMED: &str = "unnamed";
 
+/// Which characters a tool name is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolNameRule {
+    /// `[A-Za-z0-9_-]`.
+    #[default]
+    Word,
+    /// The same with `.` and `:`, but a letter or `_` comes first.
+    Identifier,
+}
+
+impl ToolNameRule {
+    /// Whether a character is accepted.
+    const fn accepts(self, c: char) -> bool {
+        is_name_char(c) || (matches!(self, Self::Identifier) && matches!(c, '.' | ':'))
+    }
+
+    /// Whether a name may begin with an accepted character.
+    const fn accepts_first(self, c: char) -> bool {
+        matches!(self, Self::Word) || c.is_ascii_alphabetic() || c == '_'
+    }
+}
+
 /// The names of one conversation.
 ///
 /// What a declared tool is called depends on the declarations alone, and what a tool of the history is
@@ -23,6 +45,7 @@ const UNNAMED: &str = "unnamed";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
     longest: usize,
+    rule: ToolNameRule,
     told: BTreeMap<String, String>,
     taken: BTreeSet<String>,
 }
@@ -31,7 +54,8 @@ impl ToolNames {
     /// The names of a run's declared tools. One that is accepted as it is keeps its name, whatever the
     /// others are cut to.
     pub fn new(tools: &[ToolDefinition], profile: &Profile) -> Self {
-        let mut names = Self { longest: profile.max_tool_name, ..Self::default() };
+        let mut names =
+            Self { longest: profile.max_tool_name, rule: profile.tool_names, ..Self::default() };
         let (as_they_are, changed): (Vec<_>, Vec<_>) = tools
             .iter()
             .map(|tool| tool.name.as_str())
@@ -83,7 +107,10 @@ impl ToolNames {
         if name.is_empty() {
             return UNNAMED.to_owned();
         }
-        name.chars().take(self.longest).map(|c| if is_name_char(c) { c } else { '_' }).collect()
+        let mut letters =
+            name.chars().map(|c| if self.rule.accepts(c) { c } else { '_' }).peekable();
+        let is_begun = letters.peek().is_some_and(|first| self.rule.accepts_first(*first));
+        (!is_begun).then_some('_').into_iter().chain(letters).take(self.longest).collect()
     }
 
     fn hashed(&self, fitted: &str, name: &str, round: u32) -> String {
@@ -134,6 +161,17 @@ mod tests {
         assert_eq!(names.told(""), "unnamed");
         assert_eq!(names.told(&"é".repeat(100)), "_".repeat(64));
         assert_eq!(names.told("get_weather-2"), "get_weather-2");
+    }
+
+    #[test]
+    fn a_name_begins_with_a_letter_where_it_has_to() {
+        let mut names = ToolNames { rule: ToolNameRule::Identifier, ..declared(&[], 8) };
+        for (name, told) in
+            [("a.b:c-1", "a.b:c-1"), ("1st", "_1st"), ("-12345678", "_-123456"), ("_x", "_x")]
+        {
+            assert_eq!(names.told(name), told);
+        }
+        assert_eq!(declared(&[], 8).told("1st"), "1st");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use super::claude;
 use super::responses::{self, ResponsesFacts};
+use super::google::{self, GeminiGeneration};
+use super::names::ToolNameRule;
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -19,8 +21,10 @@ pub struct Profile {
     pub stream_usage: bool,
     /// Which call ids are accepted.
     pub call_ids: CallIdRule,
-    /// The longest tool name that is accepted, in characters of `[A-Za-z0-9_-]`.
+    /// The longest tool name that is accepted.
     pub max_tool_name: usize,
+    /// Which characters a tool name is made of.
+    pub tool_names: ToolNameRule,
     /// What becomes of thinking that the same provider issued.
     pub own_thinking: OwnThinking,
     /// Which files that are no text are read on the user's channel.
@@ -33,6 +37,8 @@ pub struct Profile {
     pub thinking: Thinking,
     /// How it wants Responses to be spelt; of no matter on other wires.
     pub responses: ResponsesFacts,
+    /// Which generation of Google's models it is; the first one where it is none of them.
+    pub gemini: GeminiGeneration,
 }
 
 /// How a Claude model is told to think.
@@ -125,12 +131,14 @@ const SCRIPTED: Profile = Profile {
     stream_usage: true,
     call_ids: CallIdRule::AtMost(128),
     max_tool_name: 64,
+    tool_names: ToolNameRule::Word,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
     responses: ResponsesFacts::COMPATIBLE,
+    gemini: GeminiGeneration::First,
 };
 
 /// OpenAI itself.
@@ -142,12 +150,14 @@ const OPENAI: Profile = Profile {
     stream_usage: true,
     call_ids: CallIdRule::AtMost(64),
     max_tool_name: 64,
+    tool_names: ToolNameRule::Word,
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
     responses: ResponsesFacts::COMPATIBLE,
+    gemini: GeminiGeneration::First,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -202,6 +212,9 @@ pub const ROWS: &[Profile] = &[
     responses::XAI,
     responses::COMPATIBLE,
     responses::OPENROUTER,
+    google::GEMINI,
+    google::GEMINI_2_5,
+    google::GEMINI_3,
 ];
 
 /// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
@@ -245,6 +258,7 @@ impl Profile {
             (Provider::Azure, _) => AZURE,
             (Provider::Mistral, _) => MISTRAL,
             (Provider::Groq, _) => GROQ,
+            (Provider::Gemini | Provider::Vertex, _) => google::row(&model.name),
             (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
             (Provider::OpenaiResponses, url) => responses::row(url, &model.name),
             (Provider::Openai, None) => OPENAI,
@@ -252,9 +266,7 @@ impl Profile {
                 row_at(HOSTS, url, &model.name).unwrap_or(OPENAI_COMPATIBLE)
             }
             (
-                Provider::Gemini
-                | Provider::Vertex
-                | Provider::Bedrock
+                Provider::Bedrock
                 | Provider::Openrouter
                 | Provider::Xai
                 | Provider::Deepseek

@@ -61,7 +61,17 @@ const PHRASES: &[(Kind, &[&str])] = &[
 
 /// The status that an error inside a 200 would have had, by its type or code.
 const STATUSES: &[(u16, &[&str])] = &[
-    (400, &["invalid_request_error", "BadRequestError", "INVALID_ARGUMENT", "invalid_prompt"]),
+    (
+        400,
+        &[
+            "invalid_request_error",
+            "BadRequestError",
+            "INVALID_ARGUMENT",
+            "FAILED_PRECONDITION",
+            "OUT_OF_RANGE",
+            "invalid_prompt",
+        ],
+    ),
     (401, &["authentication_error", "UNAUTHENTICATED"]),
     (403, &["permission_error", "PERMISSION_DENIED"]),
     (404, &["not_found_error", "NOT_FOUND"]),
@@ -140,6 +150,8 @@ struct Told {
     status: Option<u16>,
     flagged: bool,
     wait_ms: Option<u64>,
+    /// A quota of the day is used up: waiting as long as is asked does not help.
+    is_daily: bool,
 }
 
 impl Told {
@@ -154,10 +166,14 @@ impl Told {
             .collect();
         let message = ["message", "detail"].iter().find_map(|key| text(error, key));
         let message = message.or_else(|| text(outer, "error")).unwrap_or_default();
+        let violations = details.iter().flat_map(|detail| items(detail, "violations"));
+        let mut quotas = violations.filter_map(|violation| text(violation, "quotaId"));
+        let delay = details.iter().find_map(|detail| span(text(detail, "retryDelay")?));
         Self {
+            is_daily: quotas.any(|quota| quota.contains("PerDay")),
             status: status_of(error, &words),
             flagged: error.pointer("/metadata/flagged_input").is_some(),
-            wait_ms: details.iter().find_map(|detail| span(text(detail, "retryDelay")?)),
+            wait_ms: delay.or_else(|| asked_wait(message)),
             message: message.to_owned(),
             code,
             words,
@@ -171,6 +187,9 @@ impl Told {
     fn kind(&self, status: u16) -> Kind {
         if self.flagged {
             return Kind::ContentFilter;
+        }
+        if self.is_daily {
+            return Kind::Quota;
         }
         let by_word = WORDS.iter().find(|(_, words)| self.has(words));
         let by_phrase = || {
@@ -221,6 +240,13 @@ fn status_of(error: &Value, words: &[String]) -> Option<u16> {
         STATUSES.iter().rev().find(|(_, names)| told(names)).map(|(status, _)| *status)
     };
     number.or_else(named)
+}
+
+/// The span that a message asks to wait, as in `Please retry in 45.8s.`
+fn asked_wait(message: &str) -> Option<u64> {
+    let (_, asked) = message.split_once("retry in ")?;
+    let asked = asked.split_whitespace().next()?.trim_end_matches(['.', ',', ';']);
+    asked.strip_suffix("ms").and_then(|text| millis(text, 1.0)).or_else(|| span(asked))
 }
 
 /// A span in protobuf's spelling, such as `45.8s`.

@@ -8,6 +8,7 @@ pub mod assembly;
 mod codec;
 pub mod error;
 pub mod failure;
+pub mod gemini;
 pub mod json;
 mod mask;
 pub mod openai_chat;
@@ -46,8 +47,9 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
     match wire {
         Wire::AnthropicMessages => &anthropic::AnthropicMessages,
         Wire::OpenaiResponses => &openai_responses::OpenaiResponses,
+        Wire::GeminiGenerate => &gemini::GeminiGenerate,
         // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat | Wire::GeminiGenerate | Wire::BedrockConverse | Wire::OllamaChat => {
+        Wire::OpenaiChat | Wire::BedrockConverse | Wire::OllamaChat => {
             &openai_chat::OpenaiChat
         }
     }

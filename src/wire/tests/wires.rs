@@ -42,6 +42,12 @@ pub(super) const WIRES: &[Spoken] = &[
         texts: &["text"],
         begins_with_all: false,
     },
+    Spoken {
+        provider: Provider::Gemini,
+        places: &[("fallback", "gemini-3-flash", None)],
+        texts: &["text", "output", "error"],
+        begins_with_all: true,
+    },
 ];
 
 impl Spoken {
