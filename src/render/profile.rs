@@ -1,6 +1,7 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
 use super::claude;
+use super::converse::{self, ConverseFacts};
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -24,12 +25,18 @@ pub struct Profile {
     pub own_thinking: OwnThinking,
     /// Which files that are no text are read on the user's channel.
     pub files: FileKinds,
+    /// Whether images are read from their address.
+    pub image_urls: bool,
+    /// The media types of files that can be told at all; `None`: any.
+    pub media_types: Option<&'static [&'static str]>,
     /// How many tokens a conversation may have, its reply included; `None`: not known.
     pub context_window: Option<u32>,
     /// The upper bound of a reply where a wire asks for one and the agent sets none.
     pub default_max_tokens: u32,
     /// How a Claude model is told to think.
     pub thinking: Thinking,
+    /// How it wants Converse to be spelt; of no matter on other wires.
+    pub converse: ConverseFacts,
 }
 
 /// How a Claude model is told to think.
@@ -124,9 +131,12 @@ const SCRIPTED: Profile = Profile {
     max_tool_name: 64,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
+    image_urls: true,
+    media_types: None,
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    converse: ConverseFacts::CONSERVATIVE,
 };
 
 /// OpenAI itself.
@@ -140,9 +150,12 @@ const OPENAI: Profile = Profile {
     max_tool_name: 64,
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
+    image_urls: true,
+    media_types: None,
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    converse: ConverseFacts::CONSERVATIVE,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -190,6 +203,20 @@ pub const ROWS: &[Profile] = &[
     claude::BY_BUDGET,
     claude::ADAPTIVE,
     claude::NATIVE,
+    converse::BEDROCK,
+    converse::CLAUDE,
+    converse::CLAUDE_BUDGET,
+    converse::CLAUDE_ADAPTIVE,
+    converse::OTHER,
+    converse::NOVA_TEXT,
+    converse::NOVA,
+    converse::NOVA_2,
+    converse::LLAMA,
+    converse::LLAMA_VISION,
+    converse::MISTRAL,
+    converse::PALMYRA,
+    converse::QWEN,
+    converse::GPT_OSS,
 ];
 
 /// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
@@ -229,6 +256,7 @@ impl Profile {
                 Some(_) | None => claude::ANTHROPIC,
             },
             (Provider::Azure, _) => AZURE,
+            (Provider::Bedrock, _) => converse::row(&model.name),
             (Provider::Mistral, _) => MISTRAL,
             (Provider::Groq, _) => GROQ,
             (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
@@ -244,7 +272,6 @@ impl Profile {
             (
                 Provider::Gemini
                 | Provider::Vertex
-                | Provider::Bedrock
                 | Provider::Openrouter
                 | Provider::Xai
                 | Provider::Deepseek

@@ -5,8 +5,10 @@
 
 pub mod anthropic;
 pub mod assembly;
+pub mod bedrock;
 mod codec;
 pub mod error;
+pub mod eventstream;
 pub mod failure;
 pub mod json;
 mod mask;
@@ -48,8 +50,8 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
         Wire::OpenaiChat
         | Wire::OpenaiResponses
         | Wire::GeminiGenerate
-        | Wire::BedrockConverse
         | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        Wire::BedrockConverse => &bedrock::BedrockConverse,
     }
 }
 

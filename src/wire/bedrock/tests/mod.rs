@@ -1,0 +1,1 @@
+//! Converse: requests and replies.
