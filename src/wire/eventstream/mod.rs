@@ -141,4 +141,4 @@ fn number(bytes: &[u8]) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(in crate::wire) mod tests;
