@@ -47,10 +47,9 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
     match wire {
         Wire::AnthropicMessages => &anthropic::AnthropicMessages,
         // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat
-        | Wire::OpenaiResponses
-        | Wire::GeminiGenerate
-        | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::GeminiGenerate | Wire::OllamaChat => {
+            &openai_chat::OpenaiChat
+        }
         Wire::BedrockConverse => &bedrock::BedrockConverse,
     }
 }

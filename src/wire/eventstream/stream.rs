@@ -22,12 +22,15 @@ pub struct FrameStream<A> {
     frames: FrameDecoder,
     assembly: A,
     head: Head,
+    /// Something other than white space has come.
+    has_begun: bool,
 }
 
 impl<A: Assembly> FrameStream<A> {
     /// A decoder that has seen nothing yet.
     pub fn new(assembly: A) -> Self {
-        Self { frames: FrameDecoder::default(), assembly, head: Head::default() }
+        let (frames, head) = (FrameDecoder::default(), Head::default());
+        Self { frames, assembly, head, has_begun: false }
     }
 
     fn take(&mut self, frame: &Frame) -> Result<(), WireError> {
@@ -63,6 +66,8 @@ impl<A: Assembly> DecodeStream for FrameStream<A> {
         }
         self.head.keep(bytes);
         // A frame that began like a text would be longer than any that is taken.
+        let bytes = if self.has_begun { bytes } else { bytes.trim_ascii_start() };
+        self.has_begun |= !bytes.is_empty();
         if self.head.is_json() {
             return Ok(Vec::new());
         }

@@ -201,7 +201,7 @@ fn payloads_that_are_no_json_are_errors_where_they_should_be_json() {
 fn a_body_that_is_json_after_all_is_read_as_one() {
     let body = json!({"output": {"message": {"content": [{"text": "a"}]}},
         "stopReason": "end_turn"});
-    let body = format!("\n {body}");
+    let body = format!("{}{body}", "\n ".repeat(20));
     for chunks in [vec![body.as_bytes()], body.as_bytes().chunks(1).collect()] {
         assert_eq!(read(chunks).2.unwrap().text().as_deref(), Some("a"));
     }
