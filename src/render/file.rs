@@ -71,6 +71,11 @@ pub fn text_of(file: &FilePart) -> Option<Cow<'_, str>> {
 
 /// Documents are only read as bytes: no wire of this version has a place for the address of one.
 fn is_read(file: &FilePart, profile: &Profile) -> bool {
+    let known = profile.media_types.is_none_or(|known| known.contains(&file.media_type.as_str()));
+    let has_address = matches!(file.source, FileSource::Url(_));
+    if !known || (has_address && !profile.image_urls) {
+        return false;
+    }
     if file.media_type.starts_with("image/") {
         return profile.files.images;
     }

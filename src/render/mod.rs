@@ -9,6 +9,7 @@ pub mod announce;
 mod claude;
 pub mod compaction;
 pub mod context;
+pub mod converse;
 pub mod file;
 pub mod fit;
 pub mod framing;

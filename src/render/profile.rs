@@ -1,9 +1,10 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
 use super::claude;
-use super::responses::{self, ResponsesFacts};
+use super::converse::{self, ConverseFacts};
 use super::google::{self, GeminiGeneration};
 use super::names::ToolNameRule;
+use super::responses::{self, ResponsesFacts};
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -29,6 +30,10 @@ pub struct Profile {
     pub own_thinking: OwnThinking,
     /// Which files that are no text are read on the user's channel.
     pub files: FileKinds,
+    /// Whether images are read from their address.
+    pub image_urls: bool,
+    /// The media types of files that can be told at all; `None`: any.
+    pub media_types: Option<&'static [&'static str]>,
     /// How many tokens a conversation may have, its reply included; `None`: not known.
     pub context_window: Option<u32>,
     /// The upper bound of a reply where a wire asks for one and the agent sets none.
@@ -39,6 +44,8 @@ pub struct Profile {
     pub responses: ResponsesFacts,
     /// Which generation of Google's models it is; the first one where it is none of them.
     pub gemini: GeminiGeneration,
+    /// How it wants Converse to be spelt; of no matter on other wires.
+    pub converse: ConverseFacts,
 }
 
 /// How a Claude model is told to think.
@@ -134,11 +141,14 @@ const SCRIPTED: Profile = Profile {
     tool_names: ToolNameRule::Word,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
+    image_urls: true,
+    media_types: None,
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
     responses: ResponsesFacts::COMPATIBLE,
     gemini: GeminiGeneration::First,
+    converse: ConverseFacts::CONSERVATIVE,
 };
 
 /// OpenAI itself.
@@ -153,11 +163,14 @@ const OPENAI: Profile = Profile {
     tool_names: ToolNameRule::Word,
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
+    image_urls: true,
+    media_types: None,
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
     responses: ResponsesFacts::COMPATIBLE,
     gemini: GeminiGeneration::First,
+    converse: ConverseFacts::CONSERVATIVE,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -205,16 +218,6 @@ pub const ROWS: &[Profile] = &[
     claude::BY_BUDGET,
     claude::ADAPTIVE,
     claude::NATIVE,
-    responses::OPENAI,
-    responses::CODEX,
-    responses::AZURE,
-    responses::BEDROCK,
-    responses::XAI,
-    responses::COMPATIBLE,
-    responses::OPENROUTER,
-    google::GEMINI,
-    google::GEMINI_2_5,
-    google::GEMINI_3,
 ];
 
 /// A transport that is known by its host: the host itself or, with a leading dot, all below it; how
@@ -256,6 +259,7 @@ impl Profile {
                 Some(_) | None => claude::ANTHROPIC,
             },
             (Provider::Azure, _) => AZURE,
+            (Provider::Bedrock, _) => converse::row(&model.name),
             (Provider::Mistral, _) => MISTRAL,
             (Provider::Groq, _) => GROQ,
             (Provider::Gemini | Provider::Vertex, _) => google::row(&model.name),
@@ -265,14 +269,9 @@ impl Profile {
             (Provider::Openai, Some(url)) => {
                 row_at(HOSTS, url, &model.name).unwrap_or(OPENAI_COMPATIBLE)
             }
-            (
-                Provider::Bedrock
-                | Provider::Openrouter
-                | Provider::Xai
-                | Provider::Deepseek
-                | Provider::Ollama,
-                _,
-            ) => OPENAI_COMPATIBLE,
+            (Provider::Openrouter | Provider::Xai | Provider::Deepseek | Provider::Ollama, _) => {
+                OPENAI_COMPATIBLE
+            }
         }
     }
 

@@ -62,12 +62,54 @@ pub trait Assembly: Debug + Send {
 /// Reads a whole reply: a body of status 200. White space before it is what some servers send to
 /// keep the connection alive.
 pub fn decode<A: Assembly>(mut assembly: A, body: &[u8]) -> Result<Reply, WireError> {
+    read_body(&mut assembly, body)
+}
+
+fn read_body<A: Assembly>(assembly: &mut A, body: &[u8]) -> Result<Reply, WireError> {
     let value = json::parse(body).map_err(|error| {
         let shown = excerpt(&String::from_utf8_lossy(body));
         WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
     })?;
     assembly.add_body(&value)?;
     assembly.whole()
+}
+
+/// The beginning of a stream, kept until something shows that it is one: it may turn out to be a body
+/// of JSON, though a stream was asked for.
+#[derive(Debug, Default)]
+pub struct Head {
+    bytes: Vec<u8>,
+    /// At least one event has come.
+    events: bool,
+}
+
+impl Head {
+    /// Takes the next bytes, as far as they matter.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        if !self.events {
+            let room = HEAD.saturating_sub(self.bytes.len());
+            self.bytes.extend(bytes.iter().take(room));
+        }
+    }
+
+    /// An event has come.
+    pub fn seen(&mut self) {
+        self.events = true;
+        self.bytes = Vec::new();
+    }
+
+    /// Whether no event has come and the bytes begin like JSON.
+    pub fn is_json(&self) -> bool {
+        !self.events && matches!(self.bytes.trim_ascii_start().first(), Some(b'{' | b'['))
+    }
+
+    /// Reads the bytes as a body.
+    ///
+    /// # Errors
+    /// When the body is an error, or cannot be read.
+    pub fn read<A: Assembly>(&self, assembly: &mut A) -> Result<Reply, WireError> {
+        read_body(assembly, &self.bytes)
+    }
 }
 
 /// The error of a stream that ended too early.
@@ -89,22 +131,20 @@ pub struct EventStream<A> {
     assembly: A,
     /// `[DONE]` has come.
     done: bool,
-    /// At least one event has come.
-    events: bool,
-    head: Vec<u8>,
+    head: Head,
 }
 
 impl<A: Assembly> EventStream<A> {
     /// A decoder that has seen nothing yet.
     pub fn new(assembly: A) -> Self {
-        Self { sse: SseDecoder::default(), assembly, done: false, events: false, head: Vec::new() }
+        Self { sse: SseDecoder::default(), assembly, done: false, head: Head::default() }
     }
 
     /// Takes an event. One that the end of the stream cut off may be half of something: when it
     /// cannot be read the stream is truncated, not wrong.
     fn take(&mut self, event: &SseEvent, cut_off: bool) -> Result<(), WireError> {
         let data = event.data.trim();
-        self.events = true;
+        self.head.seen();
         if data == "[DONE]" {
             self.done = true;
             self.assembly.add_done();
@@ -121,16 +161,6 @@ impl<A: Assembly> EventStream<A> {
             }
         }
     }
-
-    /// A body that turned out to be JSON, though a stream was asked for.
-    fn body(&mut self) -> Result<Reply, WireError> {
-        let value = json::parse(&self.head).map_err(|error| {
-            let shown = excerpt(&String::from_utf8_lossy(&self.head));
-            WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
-        })?;
-        self.assembly.add_body(&value)?;
-        self.assembly.whole()
-    }
 }
 
 impl<A: Assembly> DecodeStream for EventStream<A> {
@@ -138,10 +168,7 @@ impl<A: Assembly> DecodeStream for EventStream<A> {
         if self.is_done() {
             return Ok(Vec::new());
         }
-        if !self.events {
-            let room = HEAD.saturating_sub(self.head.len());
-            self.head.extend(bytes.iter().take(room));
-        }
+        self.head.keep(bytes);
         for event in self.sse.push(bytes)? {
             self.take(&event, false)?;
             if self.is_done() {
@@ -169,13 +196,9 @@ impl<A: Assembly> DecodeStream for EventStream<A> {
         {
             self.take(&event, true)?;
         }
-        if !self.events && starts_like_json(&self.head) {
-            return self.body();
+        if self.head.is_json() {
+            return self.head.read(&mut self.assembly);
         }
         if self.is_complete() { self.assembly.whole() } else { Err(truncated(A::END)) }
     }
-}
-
-fn starts_like_json(head: &[u8]) -> bool {
-    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
 }

@@ -19,6 +19,7 @@ const WORDS: &[(Kind, &[&str])] = &[
             "exceeded_current_quota_error",
             "1113",
             "1308",
+            "ServiceQuotaExceededException",
         ],
     ),
     (
@@ -28,7 +29,24 @@ const WORDS: &[(Kind, &[&str])] = &[
     (Kind::ToolGenerationFailed, &["tool_use_failed"]),
     (Kind::ContentFilter, &["content_filter", "content_policy_violation"]),
     (Kind::NotFound, &["model_not_found", "invalid_model", "DeploymentNotFound"]),
-    (Kind::Auth, &["invalid_api_key", "API_KEY_INVALID"]),
+    (
+        Kind::Auth,
+        &[
+            "invalid_api_key",
+            "API_KEY_INVALID",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "IncompleteSignature",
+            "IncompleteSignatureException",
+            "InvalidClientTokenId",
+            "InvalidSignatureException",
+            "MissingAuthenticationToken",
+            "MissingAuthenticationTokenException",
+            "RequestExpired",
+            "SignatureDoesNotMatch",
+            "UnrecognizedClientException",
+        ],
+    ),
 ];
 
 /// What messages say where status and code do not, in lower case.
@@ -43,6 +61,7 @@ const PHRASES: &[(Kind, &[&str])] = &[
             "prompt too long",
             "input token count",
             "input tokens exceeded",
+            "input is too long",
         ],
     ),
     (
@@ -70,12 +89,13 @@ const STATUSES: &[(u16, &[&str])] = &[
             "FAILED_PRECONDITION",
             "OUT_OF_RANGE",
             "invalid_prompt",
+            "validationException",
         ],
     ),
     (401, &["authentication_error", "UNAUTHENTICATED"]),
-    (403, &["permission_error", "PERMISSION_DENIED"]),
-    (404, &["not_found_error", "NOT_FOUND"]),
-    (408, &["timeout_error", "DEADLINE_EXCEEDED"]),
+    (403, &["permission_error", "PERMISSION_DENIED", "accessDeniedException"]),
+    (404, &["not_found_error", "NOT_FOUND", "resourceNotFoundException"]),
+    (408, &["timeout_error", "DEADLINE_EXCEEDED", "modelTimeoutException"]),
     (413, &["request_too_large"]),
     (
         429,
@@ -88,14 +108,24 @@ const STATUSES: &[(u16, &[&str])] = &[
             "tokens",
         ],
     ),
-    (503, &["service_unavailable_error", "unavailable_error", "UNAVAILABLE"]),
+    (424, &["modelErrorException", "modelStreamErrorException"]),
+    (
+        503,
+        &[
+            "service_unavailable_error",
+            "unavailable_error",
+            "UNAVAILABLE",
+            "serviceUnavailableException",
+        ],
+    ),
     (529, &["overloaded_error", "server_is_overloaded"]),
 ];
 
 /// Reads the body of an answer whose status says that it is an error.
 pub fn classify(status: u16, hints: &RetryHints, body: &[u8]) -> WireError {
     let value = json::parse(body).unwrap_or(Value::Null);
-    let told = Told::read(error_object(&value));
+    let mut told = Told::read(error_object(&value));
+    told.hear(hints.error_type.as_deref());
     let kind = told.kind(status);
     let by_kind = kind.is_retryable() && status != 501 && !(300..400).contains(&status);
     WireError {
@@ -164,7 +194,7 @@ impl Told {
             .flatten()
             .chain(reasons)
             .collect();
-        let message = ["message", "detail"].iter().find_map(|key| text(error, key));
+        let message = ["message", "Message", "detail"].iter().find_map(|key| text(error, key));
         let message = message.or_else(|| text(outer, "error")).unwrap_or_default();
         let violations = details.iter().flat_map(|detail| items(detail, "violations"));
         let mut quotas = violations.filter_map(|violation| text(violation, "quotaId"));
@@ -177,6 +207,18 @@ impl Told {
             message: message.to_owned(),
             code,
             words,
+        }
+    }
+
+    /// Amazon says the type in a header, before a colon and the address of a namespace, or behind one
+    /// and a hash.
+    fn hear(&mut self, error_type: Option<&str>) {
+        let named = error_type.map(|named| named.rsplit('#').next().unwrap_or(named));
+        let named = named.and_then(|named| named.split(':').next()).map(str::trim);
+        if let Some(named) = named.filter(|named| !named.is_empty()) {
+            let named: String = named.chars().take(64).collect();
+            self.code.get_or_insert_with(|| named.clone());
+            self.words.push(named);
         }
     }
 

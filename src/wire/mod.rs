@@ -5,8 +5,10 @@
 
 pub mod anthropic;
 pub mod assembly;
+pub mod bedrock;
 mod codec;
 pub mod error;
+pub mod eventstream;
 pub mod failure;
 pub mod gemini;
 pub mod json;
@@ -49,9 +51,8 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
         Wire::OpenaiResponses => &openai_responses::OpenaiResponses,
         Wire::GeminiGenerate => &gemini::GeminiGenerate,
         // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat | Wire::BedrockConverse | Wire::OllamaChat => {
-            &openai_chat::OpenaiChat
-        }
+        Wire::OpenaiChat | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        Wire::BedrockConverse => &bedrock::BedrockConverse,
     }
 }
 

@@ -4,7 +4,7 @@ mod bytes;
 mod checks;
 mod goldens;
 mod histories;
-pub(super) mod recordings;
+pub(in crate::wire) mod recordings;
 mod spans;
 mod wires;
 

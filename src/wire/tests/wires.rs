@@ -48,6 +48,15 @@ pub(super) const WIRES: &[Spoken] = &[
         texts: &["text", "output", "error"],
         begins_with_all: true,
     },
+    Spoken {
+        provider: Provider::Bedrock,
+        places: &[
+            ("fallback", "us.anthropic.claude-sonnet-4-6", None),
+            ("fallback_apart", "us.meta.llama3-3-70b-instruct-v1:0", None),
+        ],
+        texts: &["text"],
+        begins_with_all: true,
+    },
 ];
 
 impl Spoken {
