@@ -21,6 +21,9 @@ const LIMITS: &[(&str, &[&str])] = &[
     ("object", &["minProperties", "maxProperties"]),
 ];
 
+/// Whether a value is of a kind.
+type IsOfKind = fn(&Value) -> bool;
+
 /// What several schemas say about one place, the nearest first.
 #[derive(Debug)]
 pub(super) struct Shape<'s> {
@@ -101,8 +104,8 @@ impl<'s> Shape<'s> {
     /// Choices of one kind say what it is.
     fn kind_of_choices(&self) -> Option<&'static str> {
         let choices = self.choices();
-        let are = |is: fn(&Value) -> bool| choices.iter().all(|choice| is(choice));
-        let named: [(&str, fn(&Value) -> bool); 4] = [
+        let are = |is: IsOfKind| choices.iter().all(|choice| is(choice));
+        let named: [(&str, IsOfKind); 4] = [
             ("string", Value::is_string),
             ("integer", |choice| choice.is_i64() || choice.is_u64()),
             ("number", Value::is_number),

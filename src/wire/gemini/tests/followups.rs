@@ -47,7 +47,7 @@ fn normalised(value: &Value) -> Value {
     match value {
         Value::Array(list) => list.iter().map(normalised).collect(),
         Value::Object(members) => Value::Object(members.iter().filter_map(member).collect()),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

@@ -46,8 +46,8 @@ fn said(text: &str) -> Block {
     Block::Said { text: text.into(), echo: None }
 }
 
-fn signed(signature: &str) -> Option<Value> {
-    Some(json!({"thoughtSignature": signature}))
+fn signed(signature: &str) -> Value {
+    json!({"thoughtSignature": signature})
 }
 
 fn call(id: &str, name: &str, echo: Option<Value>) -> Block {

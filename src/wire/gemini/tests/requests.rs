@@ -136,8 +136,8 @@ fn signatures_go_back_on_their_parts_as_they_came() {
                     id: None,
                     echo: None,
                 },
-                Block::Said { text: "b".into(), echo: signed("s2") },
-                call("1", "f", signed("s3")),
+                Block::Said { text: "b".into(), echo: Some(signed("s2")) },
+                call("1", "f", Some(signed("s3"))),
                 call("2", "f", None),
                 Block::Opaque {
                     raw: json!({"inlineData": {"mimeType": "image/png", "data": "AA=="}}),
@@ -145,7 +145,7 @@ fn signatures_go_back_on_their_parts_as_they_came() {
                 },
                 Block::Opaque { raw: json!("no part"), origin: Origin::default() },
                 Block::RedactedThinking { data: "x".to_owned(), origin: Origin::default() },
-                Block::Said { text: "".into(), echo: signed("s4") },
+                Block::Said { text: "".into(), echo: Some(signed("s4")) },
             ],
         ),
     ];
@@ -182,7 +182,7 @@ fn the_first_call_of_a_turn_is_signed_where_the_model_insists() {
             turn(Role::User, vec![text("a")]),
             turn(Role::Assistant, vec![said("b"), call("1", "f", None), call("2", "f", None)]),
             turn(Role::Tool, vec![result("1", "f", false), result("2", "f", false)]),
-            turn(Role::Assistant, vec![call("3", "f", signed(""))]),
+            turn(Role::Assistant, vec![call("3", "f", Some(signed("")))]),
         ]
     };
     let signatures = |model: &str| -> Vec<Value> {
@@ -193,7 +193,7 @@ fn the_first_call_of_a_turn_is_signed_where_the_model_insists() {
         calls.map(|part| part["thoughtSignature"].clone()).collect()
     };
     let stand_in = json!("skip_thought_signature_validator");
-    assert_eq!(signatures(NEW)[..2], [stand_in.clone(), Value::Null]);
+    assert_eq!(signatures(NEW)[..2], [stand_in, Value::Null]);
     assert_eq!(signatures(MIDDLE)[..2], [Value::Null, Value::Null]);
     assert_ne!(signatures(NEW)[2], Value::Null);
 }

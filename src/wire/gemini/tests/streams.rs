@@ -17,7 +17,8 @@ fn end() -> Value {
 }
 
 fn events(chunks: &[Value]) -> String {
-    chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect()
+    let events: Vec<String> = chunks.iter().map(|chunk| format!("data: {chunk}")).collect();
+    events.join("\r\n\r\n") + "\r\n\r\n"
 }
 
 fn read(body: &str) -> (Vec<DeltaPiece>, Result<Reply, WireError>) {
