@@ -1,6 +1,7 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
-use super::claude;
+use super::chat::ChatFacts;
+use super::{claude, vendors};
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -30,6 +31,8 @@ pub struct Profile {
     pub default_max_tokens: u32,
     /// How a Claude model is told to think.
     pub thinking: Thinking,
+    /// How it wants Chat Completions to be spelt; of no matter on other wires.
+    pub chat: ChatFacts,
 }
 
 /// How a Claude model is told to think.
@@ -127,6 +130,7 @@ const SCRIPTED: Profile = Profile {
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    chat: ChatFacts::OPENAI,
 };
 
 /// OpenAI itself.
@@ -143,6 +147,7 @@ const OPENAI: Profile = Profile {
     context_window: None,
     default_max_tokens: 4_096,
     thinking: Thinking::Budget,
+    chat: ChatFacts::OPENAI,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -151,30 +156,14 @@ const OPENAI_COMPATIBLE: Profile = Profile {
     native_system: false,
     max_tokens: MaxTokensName::MaxTokens,
     empty_content: EmptyContent::EmptyText,
+    own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: false, documents: false },
+    chat: ChatFacts { think_tags: true, ..ChatFacts::OPENAI },
     ..OPENAI
 };
 
 /// OpenAI's models at Azure.
 const AZURE: Profile = Profile { family: "azure", ..OPENAI };
-
-/// OpenAI's models through `OpenRouter`.
-const OPENROUTER_OPENAI: Profile =
-    Profile { family: "openrouter_openai", native_system: true, ..OPENAI_COMPATIBLE };
-
-/// Mistral.
-const MISTRAL: Profile = Profile {
-    family: "mistral",
-    native_system: true,
-    call_ids: CallIdRule::Exactly(9),
-    ..OPENAI_COMPATIBLE
-};
-
-/// Groq.
-const GROQ: Profile = Profile { family: "groq", native_system: true, ..OPENAI_COMPATIBLE };
-
-/// Cohere's endpoint for OpenAI's protocol.
-const COHERE: Profile = Profile { family: "cohere", native_system: true, ..OPENAI_COMPATIBLE };
 
 /// Every row.
 pub const ROWS: &[Profile] = &[
@@ -182,10 +171,17 @@ pub const ROWS: &[Profile] = &[
     OPENAI,
     OPENAI_COMPATIBLE,
     AZURE,
-    OPENROUTER_OPENAI,
-    MISTRAL,
-    GROQ,
-    COHERE,
+    vendors::OPENROUTER,
+    vendors::OPENROUTER_OPENAI,
+    vendors::XAI,
+    vendors::MISTRAL,
+    vendors::GROQ,
+    vendors::COHERE,
+    vendors::DEEPSEEK,
+    vendors::MOONSHOT,
+    vendors::ZAI,
+    vendors::GEMINI_OPENAI,
+    vendors::OLLAMA,
     claude::ANTHROPIC,
     claude::BY_BUDGET,
     claude::ADAPTIVE,
@@ -197,21 +193,29 @@ pub const ROWS: &[Profile] = &[
 const HOSTS: &[(&str, &str, Profile)] = &[
     ("api.openai.com", "", OPENAI),
     (".openai.azure.com", "", AZURE),
-    ("openrouter.ai", "openai/", OPENROUTER_OPENAI),
-    ("api.mistral.ai", "", MISTRAL),
-    ("api.groq.com", "", GROQ),
-    ("api.cohere.ai", "", COHERE),
-    ("api.cohere.com", "", COHERE),
+    ("openrouter.ai", "openai/", vendors::OPENROUTER_OPENAI),
+    ("openrouter.ai", "", vendors::OPENROUTER),
+    ("api.x.ai", "", vendors::XAI),
+    ("api.mistral.ai", "", vendors::MISTRAL),
+    ("api.groq.com", "", vendors::GROQ),
+    ("api.cohere.ai", "", vendors::COHERE),
+    ("api.cohere.com", "", vendors::COHERE),
+    ("api.deepseek.com", "", vendors::DEEPSEEK),
+    ("api.moonshot.ai", "", vendors::MOONSHOT),
+    ("api.moonshot.cn", "", vendors::MOONSHOT),
+    ("api.z.ai", "", vendors::ZAI),
+    ("open.bigmodel.cn", "", vendors::ZAI),
+    ("generativelanguage.googleapis.com", "", vendors::GEMINI_OPENAI),
 ];
 
 impl Profile {
-    /// The row of which the least is assumed, for rows of other wires to differ from.
+    /// The row of which the least is assumed, for other rows to differ from.
     pub(super) const CONSERVATIVE: Self = OPENAI_COMPATIBLE;
 
     /// The row of a model behind its transport, with the fields that the agent overrides; what is not
     /// known gets the conservative one.
     pub fn resolve(model: &ModelSpec) -> Self {
-        Self::row(model).overridden(model.profile)
+        Self::row(model).of_model(&model.name).overridden(model.profile)
     }
 
     /// The row with this name, as it stands.
@@ -229,9 +233,15 @@ impl Profile {
                 Some(_) | None => claude::ANTHROPIC,
             },
             (Provider::Azure, _) => AZURE,
-            (Provider::Mistral, _) => MISTRAL,
-            (Provider::Groq, _) => GROQ,
-            (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
+            (Provider::Mistral, _) => vendors::MISTRAL,
+            (Provider::Groq, _) => vendors::GROQ,
+            (Provider::Xai, _) => vendors::XAI,
+            (Provider::Deepseek, _) => vendors::DEEPSEEK,
+            (Provider::Ollama, _) => vendors::OLLAMA,
+            (Provider::Openrouter, _) if model.name.starts_with("openai/") => {
+                vendors::OPENROUTER_OPENAI
+            }
+            (Provider::Openrouter, _) => vendors::OPENROUTER,
             (Provider::Openai | Provider::OpenaiResponses, None) => OPENAI,
             (Provider::Openai | Provider::OpenaiResponses, Some(url)) => {
                 let host = https_host(url);
@@ -241,16 +251,7 @@ impl Profile {
                 };
                 HOSTS.iter().find(is_meant).map_or(OPENAI_COMPATIBLE, |(_, _, row)| *row)
             }
-            (
-                Provider::Gemini
-                | Provider::Vertex
-                | Provider::Bedrock
-                | Provider::Openrouter
-                | Provider::Xai
-                | Provider::Deepseek
-                | Provider::Ollama,
-                _,
-            ) => OPENAI_COMPATIBLE,
+            (Provider::Gemini | Provider::Vertex | Provider::Bedrock, _) => OPENAI_COMPATIBLE,
         }
     }
 
@@ -265,6 +266,10 @@ impl Profile {
             call_ids: max_call_id.unwrap_or(self.call_ids),
             max_tool_name: by.max_tool_name.map_or(self.max_tool_name, usize::from),
             context_window: by.context_window.or(self.context_window),
+            chat: ChatFacts {
+                alternates: by.alternates.unwrap_or(self.chat.alternates),
+                ..self.chat
+            },
             ..self
         }
     }
