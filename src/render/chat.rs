@@ -5,16 +5,12 @@
 pub struct ChatFacts {
     /// Where thinking goes back, where it does.
     pub thinking: ThinkingPlace,
-    /// Whether a reply with calls that has no thinking says so by an empty one.
-    pub blank_thinking: bool,
     /// Whether text may begin with thinking between `<think>` and `</think>`.
     pub think_tags: bool,
     /// Whether it knows the role `system` at all.
     pub system: bool,
-    /// Whether a user's message right after a result is refused.
-    pub bridge: bool,
-    /// Whether user and model have to take turns.
-    pub alternates: bool,
+    /// Which orders of messages it accepts.
+    pub order: MessageOrder,
     /// What asks for a call of any tool.
     pub any_tool: &'static str,
     /// When a call can be asked for.
@@ -36,10 +32,21 @@ pub struct ChatFacts {
 pub enum ThinkingPlace {
     /// Under the member under which it came.
     AsItCame,
-    /// `reasoning_content`, beside calls.
+    /// `reasoning_content`, beside calls, which have to have it even when it is empty.
     BesideCalls,
     /// A part of the content.
     Content,
+}
+
+/// Which orders of messages are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageOrder {
+    /// Any.
+    Any,
+    /// A user may not speak right after a result.
+    NoUserAfterResult,
+    /// That, and user and model have to take turns.
+    Alternating,
 }
 
 /// When a call can be asked for.
@@ -86,11 +93,9 @@ impl ChatFacts {
     /// OpenAI's own spelling.
     pub(super) const OPENAI: Self = Self {
         thinking: ThinkingPlace::AsItCame,
-        blank_thinking: false,
         think_tags: false,
         system: true,
-        bridge: false,
-        alternates: false,
+        order: MessageOrder::Any,
         any_tool: "required",
         forced_choice: ForcedChoice::Always,
         schema: SchemaSupport::Schema,
@@ -99,6 +104,17 @@ impl ChatFacts {
         sampling: Sampling::Always,
         stop: true,
     };
+
+    /// The same where an agent says whether user and model have to take turns.
+    pub(super) const fn alternating(self, alternates: Option<bool>) -> Self {
+        let order = match alternates {
+            None => self.order,
+            Some(true) => MessageOrder::Alternating,
+            Some(false) if matches!(self.order, MessageOrder::Alternating) => MessageOrder::Any,
+            Some(false) => self.order,
+        };
+        Self { order, ..self }
+    }
 
     /// What is known of a model by its name, whoever serves it; a router's prefix does not count.
     pub(super) fn of_model(self, name: &str) -> Self {

@@ -215,7 +215,7 @@ impl Profile {
     /// The row of a model behind its transport, with the fields that the agent overrides; what is not
     /// known gets the conservative one.
     pub fn resolve(model: &ModelSpec) -> Self {
-        Self::row(model).of_model(&model.name).overridden(model.profile)
+        vendors::of_model(Self::row(model), &model.name).overridden(model.profile)
     }
 
     /// The row with this name, as it stands.
@@ -266,10 +266,7 @@ impl Profile {
             call_ids: max_call_id.unwrap_or(self.call_ids),
             max_tool_name: by.max_tool_name.map_or(self.max_tool_name, usize::from),
             context_window: by.context_window.or(self.context_window),
-            chat: ChatFacts {
-                alternates: by.alternates.unwrap_or(self.chat.alternates),
-                ..self.chat
-            },
+            chat: self.chat.alternating(by.alternates),
             ..self
         }
     }

@@ -1,7 +1,8 @@
 //! Rows of vendors that speak OpenAI Chat Completions with an accent, and of Ollama.
 
 use super::chat::{
-    ChatFacts, EffortPlace, ForcedChoice, SchemaSupport, ThinkingPlace, bare, is_first_o1,
+    ChatFacts, EffortPlace, ForcedChoice, MessageOrder, SchemaSupport, ThinkingPlace, bare,
+    is_first_o1,
 };
 use super::profile::{CallIdRule, EmptyContent, FileKinds, OwnThinking, Profile};
 
@@ -41,7 +42,7 @@ pub(super) const MISTRAL: Profile = Profile {
     stream_usage: false,
     chat: ChatFacts {
         thinking: ThinkingPlace::Content,
-        bridge: true,
+        order: MessageOrder::NoUserAfterResult,
         any_tool: "any",
         seed: "random_seed",
         ..ChatFacts::OPENAI
@@ -66,7 +67,6 @@ pub(super) const DEEPSEEK: Profile = Profile {
     family: "deepseek",
     chat: ChatFacts {
         thinking: ThinkingPlace::BesideCalls,
-        blank_thinking: true,
         forced_choice: ForcedChoice::UnlessThinking,
         schema: SchemaSupport::AnyJson,
         ..ChatFacts::OPENAI
@@ -100,20 +100,18 @@ pub(super) const GEMINI_OPENAI: Profile = Profile {
 /// Ollama's own API.
 pub(super) const OLLAMA: Profile = Profile { family: "ollama", ..UNKNOWN };
 
-impl Profile {
-    /// The row with what is known of the model by its name.
-    pub(super) fn of_model(self, name: &str) -> Self {
-        let mut chat = self.chat.of_model(name);
-        match self.family {
-            "deepseek" if name == "deepseek-chat" => chat.forced_choice = ForcedChoice::Always,
-            "moonshot" if !thinks(name) => chat.forced_choice = ForcedChoice::Always,
-            "groq" if !follows_schemas(name) => chat.schema = SchemaSupport::AnyJson,
-            "openai_compatible" => chat.alternates |= wants_alternation(name),
-            _ => {}
-        }
-        let native_system = self.native_system && !is_first_o1(name);
-        Self { chat, native_system, ..self }
+/// The row with what is known of the model by its name.
+pub(super) fn of_model(row: Profile, name: &str) -> Profile {
+    let mut chat = row.chat.of_model(name);
+    match row.family {
+        "deepseek" if name == "deepseek-chat" => chat.forced_choice = ForcedChoice::Always,
+        "moonshot" if !thinks(name) => chat.forced_choice = ForcedChoice::Always,
+        "groq" if !follows_schemas(name) => chat.schema = SchemaSupport::AnyJson,
+        "openai_compatible" => chat.order = order_of(name),
+        _ => {}
     }
+    let native_system = row.native_system && !is_first_o1(name);
+    Profile { native_system, chat, ..row }
 }
 
 fn thinks(name: &str) -> bool {
@@ -126,8 +124,9 @@ fn follows_schemas(name: &str) -> bool {
     models.iter().any(|model| name.starts_with(model))
 }
 
-/// Models whose chat templates refuse two messages of one role in a row.
-fn wants_alternation(name: &str) -> bool {
+/// The chat templates of some models refuse two messages of one role in a row.
+fn order_of(name: &str) -> MessageOrder {
     let name = bare(name).to_ascii_lowercase();
-    ["gemma", "devstral"].iter().any(|model| name.contains(model))
+    let alternates = ["gemma", "devstral"].iter().any(|model| name.contains(model));
+    if alternates { MessageOrder::Alternating } else { MessageOrder::Any }
 }

@@ -9,11 +9,15 @@ mod codec;
 pub mod error;
 pub mod failure;
 pub mod json;
+pub mod lines;
 mod mask;
+pub mod ollama;
 pub mod openai_chat;
+pub mod schema;
 pub mod sse;
 #[cfg(test)]
 mod tests;
+pub mod think;
 pub mod writer;
 
 pub use codec::{Codec, DecodeStream, Endpoint, Framing};
@@ -48,8 +52,8 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
         Wire::OpenaiChat
         | Wire::OpenaiResponses
         | Wire::GeminiGenerate
-        | Wire::BedrockConverse
-        | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        | Wire::BedrockConverse => &openai_chat::OpenaiChat,
+        Wire::OllamaChat => &ollama::Ollama,
     }
 }
 
@@ -69,6 +73,12 @@ pub fn decode(provider: Provider, body: &[u8]) -> Result<Reply, ModelError> {
     reply.map_err(|error| error.for_provider(provider))
 }
 
+/// The same of a model whose profile is known.
+pub fn decode_for(provider: Provider, profile: &Profile, body: &[u8]) -> Result<Reply, ModelError> {
+    let reply = codec(provider.wire()).decode_for(provider, profile, body);
+    reply.map_err(|error| error.for_provider(provider))
+}
+
 /// Reads the body of an answer whose status says that it is an error.
 pub fn classify(provider: Provider, status: u16, hints: &RetryHints, body: &[u8]) -> ModelError {
     codec(provider.wire()).classify(status, hints, body).for_provider(provider)
@@ -85,6 +95,11 @@ impl StreamDecoder {
     /// A decoder that has seen nothing yet.
     pub fn new(provider: Provider) -> Self {
         Self { provider, decoder: codec(provider.wire()).stream(provider) }
+    }
+
+    /// One for a model whose profile is known.
+    pub fn for_profile(provider: Provider, profile: &Profile) -> Self {
+        Self { provider, decoder: codec(provider.wire()).stream_for(provider, profile) }
     }
 
     /// Takes the next bytes and gives back what they add to the reply.

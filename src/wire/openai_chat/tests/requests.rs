@@ -88,6 +88,7 @@ fn members_are_written_in_one_fixed_order() {
         tool_choice: Some("f".to_owned()),
         parallel_tool_calls: Some(false),
         stream: None,
+        structured_output: None,
         extra_body: json!({"user": "u", "model": "other", "n": 2, "seed": 7}).as_object().cloned(),
     };
     let written = String::from_utf8(OpenaiChat.encode(&prompt, &profile(), true).body).unwrap();

@@ -1,0 +1,1 @@
+//! Tests of the codec on made-up exchanges.
