@@ -107,11 +107,10 @@ impl ChatFacts {
 
     /// The same where an agent says whether user and model have to take turns.
     pub(super) const fn alternating(self, alternates: Option<bool>) -> Self {
-        let order = match alternates {
-            None => self.order,
-            Some(true) => MessageOrder::Alternating,
-            Some(false) if matches!(self.order, MessageOrder::Alternating) => MessageOrder::Any,
-            Some(false) => self.order,
+        let order = match (alternates, self.order) {
+            (Some(true), _) => MessageOrder::Alternating,
+            (Some(false), MessageOrder::Alternating) => MessageOrder::Any,
+            (Some(false) | None, order) => order,
         };
         Self { order, ..self }
     }

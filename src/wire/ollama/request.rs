@@ -154,7 +154,9 @@ fn add_spoken(messages: &mut Array<'_>, role: &str, blocks: &[Block]) {
         message.text("content", &said);
         if !images.is_empty() {
             message.array("images", |list| {
-                images.iter().for_each(|(file, origin)| add_image(list, file, origin));
+                for (file, origin) in images {
+                    add_image(list, file, origin);
+                }
             });
         }
     });

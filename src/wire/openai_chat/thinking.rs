@@ -187,7 +187,12 @@ impl Returned {
                 Value::Array(details) if name == DETAILS => {
                     self.add_details(details, (text, signature), data);
                 }
-                _ => {
+                Value::Null
+                | Value::Bool(false)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
                     self.members.insert(name.clone(), value.clone());
                 }
             }

@@ -4,6 +4,7 @@ mod bytes;
 mod checks;
 mod goldens;
 mod histories;
+pub(super) mod recordings;
 mod spans;
 mod wires;
 

@@ -25,7 +25,11 @@ pub(super) struct Spoken {
 pub(super) const WIRES: &[Spoken] = &[
     Spoken {
         provider: Provider::Openai,
-        places: &[("native", "m", None), ("fallback", "m", Some("http://127.0.0.1:8000/v1"))],
+        places: &[
+            ("native", "m", None),
+            ("fallback", "m", Some("http://127.0.0.1:8000/v1")),
+            ("alternating", "gemma", Some("http://127.0.0.1:8000/v1")),
+        ],
         texts: &["content", "text"],
         begins_with_all: true,
     },
@@ -35,6 +39,12 @@ pub(super) const WIRES: &[Spoken] = &[
         places: &[("native", "claude-opus-5", None), ("fallback", "claude-sonnet-4-5", None)],
         texts: &["text"],
         begins_with_all: false,
+    },
+    Spoken {
+        provider: Provider::Ollama,
+        places: &[("fallback", "m", None)],
+        texts: &["content"],
+        begins_with_all: true,
     },
 ];
 
