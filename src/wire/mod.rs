@@ -49,10 +49,9 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
     match wire {
         Wire::AnthropicMessages => &anthropic::AnthropicMessages,
         // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat
-        | Wire::OpenaiResponses
-        | Wire::GeminiGenerate
-        | Wire::BedrockConverse => &openai_chat::OpenaiChat,
+        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::GeminiGenerate | Wire::BedrockConverse => {
+            &openai_chat::OpenaiChat
+        }
         Wire::OllamaChat => &ollama::Ollama,
     }
 }

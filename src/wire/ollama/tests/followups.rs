@@ -95,6 +95,7 @@ fn said(message: &Value) -> Vec<Block> {
 fn recorded_providers_requests_are_written_as_they_were_sent() {
     for recording in recordings(Wire::OllamaChat) {
         let stream = recording.body["stream"] == true;
+        assert!(recording.path.ends_with(&Ollama.endpoint("m", stream).path));
         let written = Ollama.encode(&told(&recording.body), &profile(), stream).body;
         let written: Value = serde_json::from_slice(&written).unwrap();
         let mut sent = recording.body.clone();

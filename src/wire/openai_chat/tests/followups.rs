@@ -262,6 +262,7 @@ fn recorded_providers_requests_are_written_as_they_were_sent() {
     for recording in recordings(Wire::OpenaiChat).iter().filter(|it| is_telling(it)) {
         let model = model(recording);
         let stream = recording.body["stream"] == true;
+        assert!(recording.path.ends_with(&OpenaiChat.endpoint("m", stream).path));
         let prompt = prompt(recording, &model);
         let written = OpenaiChat.encode(&prompt, &Profile::resolve(&model), stream).body;
         let written = normalised(&serde_json::from_slice(&written).unwrap());
