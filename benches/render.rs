@@ -60,6 +60,7 @@ fn main() {
             steps,
             tools: &[],
             closing: false,
+            output_schema: None,
             first_seq: 1,
             framing: &framing,
             limits: &limits,

@@ -48,6 +48,10 @@ pub struct ProfileOverrides {
     /// Whether it reads files that are neither text nor image, such as PDF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<bool>,
+    /// Whether user and model have to take turns, as the chat templates of some local models ask for:
+    /// neighbouring messages of the user are then sent as one. Only for OpenAI Chat Completions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternates: Option<bool>,
     /// The longest call id it accepts, 8–128 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 8, maximum = 128)]
@@ -103,6 +107,10 @@ pub struct ModelSettings {
     /// Whether the model may ask for several calls in one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
+    /// Whether the provider itself holds the answer to the agent's `output_schema`, where it can. Off by
+    /// default: the answer then comes through the tool `final_answer`, or as text that is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_output: Option<bool>,
     /// Whether replies are streamed; on by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,

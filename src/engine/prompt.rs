@@ -76,6 +76,7 @@ impl Prompter {
             first_seq: told.first_seq,
             tools: self.tools.definitions(),
             closing: told.closing,
+            output_schema: self.agent.output_schema.as_ref(),
             framing: &self.framing,
             limits: &self.limits,
             redactor: &self.redactor,

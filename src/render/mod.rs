@@ -6,6 +6,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod announce;
+pub mod chat;
 mod claude;
 pub mod compaction;
 pub mod context;
@@ -27,6 +28,7 @@ pub mod responses;
 pub mod retry;
 pub mod size;
 pub mod summary;
+mod vendors;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -40,6 +42,7 @@ use observation::OutputLimits;
 use profile::Profile;
 use prompt::{MarkedText, Prompt};
 use redact::Redactor;
+use serde_json::Value;
 
 use crate::domain::ledger::{AgentPart, Origin, Voice};
 use crate::domain::model::{ModelSettings, ModelSpec};
@@ -63,6 +66,8 @@ pub struct RenderInput<'a> {
     pub tools: &'a [ToolDefinition],
     /// Whether it is the closing turn, which has no tools.
     pub closing: bool,
+    /// What the answer has to conform to.
+    pub output_schema: Option<&'a Value>,
     /// How the thread frames what others wrote.
     pub framing: &'a FramingRules,
     /// How much of an output is shown.
@@ -120,7 +125,7 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
     Prompt {
         model: input.model.name.clone(),
         system: system_text(instructions.as_deref(), more),
-        output_schema: None,
+        output_schema: output_schema(input),
         turns,
         tools: tools.collect(),
         settings: ModelSettings { tool_choice, ..input.model.settings.clone() },
@@ -149,6 +154,13 @@ fn without<'s>(
         return Cow::Borrowed(steps);
     }
     redacted.into_iter().map(Cow::into_owned).collect()
+}
+
+/// The schema that the provider is asked to hold the answer to.
+fn output_schema(input: &RenderInput<'_>) -> Option<Value> {
+    let is_asked = input.model.settings.structured_output == Some(true);
+    let schema = input.output_schema.filter(|_| is_asked)?;
+    Some(input.redactor.schema(Model, schema).into_owned())
 }
 
 /// A tool as the model is told about it. Its name is that of its calls, and stays.

@@ -1,10 +1,11 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
-use super::claude;
+use super::chat::ChatFacts;
 use super::converse::{self, ConverseFacts};
 use super::google::{self, GeminiGeneration};
 use super::names::ToolNameRule;
 use super::responses::{self, ResponsesFacts};
+use super::{claude, vendors};
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
@@ -46,6 +47,8 @@ pub struct Profile {
     pub gemini: GeminiGeneration,
     /// How it wants Converse to be spelt; of no matter on other wires.
     pub converse: ConverseFacts,
+    /// How it wants Chat Completions to be spelt; of no matter on other wires.
+    pub chat: ChatFacts,
 }
 
 /// How a Claude model is told to think.
@@ -149,6 +152,7 @@ const SCRIPTED: Profile = Profile {
     responses: ResponsesFacts::COMPATIBLE,
     gemini: GeminiGeneration::First,
     converse: ConverseFacts::CONSERVATIVE,
+    chat: ChatFacts::OPENAI,
 };
 
 /// OpenAI itself.
@@ -171,6 +175,7 @@ const OPENAI: Profile = Profile {
     responses: ResponsesFacts::COMPATIBLE,
     gemini: GeminiGeneration::First,
     converse: ConverseFacts::CONSERVATIVE,
+    chat: ChatFacts::OPENAI,
 };
 
 /// Any other server that speaks OpenAI's protocol: the conservative row.
@@ -179,30 +184,14 @@ const OPENAI_COMPATIBLE: Profile = Profile {
     native_system: false,
     max_tokens: MaxTokensName::MaxTokens,
     empty_content: EmptyContent::EmptyText,
+    own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: false, documents: false },
+    chat: ChatFacts { think_tags: true, ..ChatFacts::OPENAI },
     ..OPENAI
 };
 
 /// OpenAI's models at Azure.
 const AZURE: Profile = Profile { family: "azure", ..OPENAI };
-
-/// OpenAI's models through `OpenRouter`.
-const OPENROUTER_OPENAI: Profile =
-    Profile { family: "openrouter_openai", native_system: true, ..OPENAI_COMPATIBLE };
-
-/// Mistral.
-const MISTRAL: Profile = Profile {
-    family: "mistral",
-    native_system: true,
-    call_ids: CallIdRule::Exactly(9),
-    ..OPENAI_COMPATIBLE
-};
-
-/// Groq.
-const GROQ: Profile = Profile { family: "groq", native_system: true, ..OPENAI_COMPATIBLE };
-
-/// Cohere's endpoint for OpenAI's protocol.
-const COHERE: Profile = Profile { family: "cohere", native_system: true, ..OPENAI_COMPATIBLE };
 
 /// Every row.
 pub const ROWS: &[Profile] = &[
@@ -210,10 +199,17 @@ pub const ROWS: &[Profile] = &[
     OPENAI,
     OPENAI_COMPATIBLE,
     AZURE,
-    OPENROUTER_OPENAI,
-    MISTRAL,
-    GROQ,
-    COHERE,
+    vendors::OPENROUTER,
+    vendors::OPENROUTER_OPENAI,
+    vendors::XAI,
+    vendors::MISTRAL,
+    vendors::GROQ,
+    vendors::COHERE,
+    vendors::DEEPSEEK,
+    vendors::MOONSHOT,
+    vendors::ZAI,
+    vendors::GEMINI_OPENAI,
+    vendors::OLLAMA,
     claude::ANTHROPIC,
     claude::BY_BUDGET,
     claude::ADAPTIVE,
@@ -225,15 +221,23 @@ pub const ROWS: &[Profile] = &[
 const HOSTS: &[(&str, &str, Profile)] = &[
     ("api.openai.com", "", OPENAI),
     (".openai.azure.com", "", AZURE),
-    ("openrouter.ai", "openai/", OPENROUTER_OPENAI),
-    ("api.mistral.ai", "", MISTRAL),
-    ("api.groq.com", "", GROQ),
-    ("api.cohere.ai", "", COHERE),
-    ("api.cohere.com", "", COHERE),
+    ("openrouter.ai", "openai/", vendors::OPENROUTER_OPENAI),
+    ("openrouter.ai", "", vendors::OPENROUTER),
+    ("api.x.ai", "", vendors::XAI),
+    ("api.mistral.ai", "", vendors::MISTRAL),
+    ("api.groq.com", "", vendors::GROQ),
+    ("api.cohere.ai", "", vendors::COHERE),
+    ("api.cohere.com", "", vendors::COHERE),
+    ("api.deepseek.com", "", vendors::DEEPSEEK),
+    ("api.moonshot.ai", "", vendors::MOONSHOT),
+    ("api.moonshot.cn", "", vendors::MOONSHOT),
+    ("api.z.ai", "", vendors::ZAI),
+    ("open.bigmodel.cn", "", vendors::ZAI),
+    ("generativelanguage.googleapis.com", "", vendors::GEMINI_OPENAI),
 ];
 
 impl Profile {
-    /// The row of which the least is assumed, for rows of other wires to differ from.
+    /// The row of which the least is assumed, for other rows to differ from.
     pub(super) const CONSERVATIVE: Self = OPENAI_COMPATIBLE;
     /// OpenAI's row, for others to differ from.
     pub(super) const OF_OPENAI: Self = OPENAI;
@@ -241,7 +245,7 @@ impl Profile {
     /// The row of a model behind its transport, with the fields that the agent overrides; what is not
     /// known gets the conservative one.
     pub fn resolve(model: &ModelSpec) -> Self {
-        Self::row(model).overridden(model.profile)
+        vendors::of_model(Self::row(model), &model.name).overridden(model.profile)
     }
 
     /// The row with this name, as it stands.
@@ -260,17 +264,20 @@ impl Profile {
             },
             (Provider::Azure, _) => AZURE,
             (Provider::Bedrock, _) => converse::row(&model.name),
-            (Provider::Mistral, _) => MISTRAL,
-            (Provider::Groq, _) => GROQ,
             (Provider::Gemini | Provider::Vertex, _) => google::row(&model.name),
-            (Provider::Openrouter, _) if model.name.starts_with("openai/") => OPENROUTER_OPENAI,
+            (Provider::Mistral, _) => vendors::MISTRAL,
+            (Provider::Groq, _) => vendors::GROQ,
+            (Provider::Xai, _) => vendors::XAI,
+            (Provider::Deepseek, _) => vendors::DEEPSEEK,
+            (Provider::Ollama, _) => vendors::OLLAMA,
+            (Provider::Openrouter, _) if model.name.starts_with("openai/") => {
+                vendors::OPENROUTER_OPENAI
+            }
+            (Provider::Openrouter, _) => vendors::OPENROUTER,
             (Provider::OpenaiResponses, url) => responses::row(url, &model.name),
             (Provider::Openai, None) => OPENAI,
             (Provider::Openai, Some(url)) => {
                 row_at(HOSTS, url, &model.name).unwrap_or(OPENAI_COMPATIBLE)
-            }
-            (Provider::Openrouter | Provider::Xai | Provider::Deepseek | Provider::Ollama, _) => {
-                OPENAI_COMPATIBLE
             }
         }
     }
@@ -286,6 +293,7 @@ impl Profile {
             call_ids: max_call_id.unwrap_or(self.call_ids),
             max_tool_name: by.max_tool_name.map_or(self.max_tool_name, usize::from),
             context_window: by.context_window.or(self.context_window),
+            chat: self.chat.alternating(by.alternates),
             ..self
         }
     }

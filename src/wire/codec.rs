@@ -57,6 +57,19 @@ pub trait Codec: Debug + Sync {
     /// When the body is an error, or cannot be read.
     fn decode(&self, provider: Provider, body: &[u8]) -> Result<Reply, WireError>;
 
+    /// The same of a model whose profile is known, for wires on which it says how to read.
+    ///
+    /// # Errors
+    /// When the body is an error, or cannot be read.
+    fn decode_for(
+        &self,
+        provider: Provider,
+        _profile: &Profile,
+        body: &[u8],
+    ) -> Result<Reply, WireError> {
+        self.decode(provider, body)
+    }
+
     /// Reads the body of an answer whose status says that it is an error.
     fn classify(&self, status: u16, hints: &RetryHints, body: &[u8]) -> WireError {
         failure::classify(status, hints, body)
@@ -64,6 +77,11 @@ pub trait Codec: Debug + Sync {
 
     /// A decoder for a streamed reply that has seen nothing yet.
     fn stream(&self, provider: Provider) -> Box<dyn DecodeStream>;
+
+    /// The same for a model whose profile is known, for wires on which it says how to read.
+    fn stream_for(&self, provider: Provider, _profile: &Profile) -> Box<dyn DecodeStream> {
+        self.stream(provider)
+    }
 }
 
 /// Reads one streamed reply as its bytes arrive, split anywhere.

@@ -48,6 +48,30 @@ pub fn storable(text: &str) -> String {
     text.replace('\0', "\u{FFFD}")
 }
 
+/// A value that can be stored.
+pub fn storable_value(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(storable(text)),
+        Value::Array(list) => list.iter().map(storable_value).collect(),
+        Value::Object(members) => {
+            let members = members.iter();
+            members.map(|(name, value)| (storable(name), storable_value(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// Whether there is nothing in a value: what servers send that fill in every optional member.
+pub fn is_hollow(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.iter().all(is_hollow),
+        Value::Object(members) => members.values().all(is_hollow),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 /// Replaces each `\uD800`–`\uDFFF` escape that is not half of a pair by `\ufffd`.
 fn replace_lone_surrogates(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());

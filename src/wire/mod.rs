@@ -12,12 +12,16 @@ pub mod eventstream;
 pub mod failure;
 pub mod gemini;
 pub mod json;
+pub mod lines;
 mod mask;
+pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
+pub mod schema;
 pub mod sse;
 #[cfg(test)]
 mod tests;
+pub mod think;
 pub mod writer;
 
 pub use codec::{Codec, DecodeStream, Endpoint, Framing};
@@ -50,9 +54,9 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
         Wire::AnthropicMessages => &anthropic::AnthropicMessages,
         Wire::OpenaiResponses => &openai_responses::OpenaiResponses,
         Wire::GeminiGenerate => &gemini::GeminiGenerate,
-        // The other codecs are not merged on this branch yet.
-        Wire::OpenaiChat | Wire::OllamaChat => &openai_chat::OpenaiChat,
+        Wire::OpenaiChat => &openai_chat::OpenaiChat,
         Wire::BedrockConverse => &bedrock::BedrockConverse,
+        Wire::OllamaChat => &ollama::Ollama,
     }
 }
 
@@ -72,6 +76,12 @@ pub fn decode(provider: Provider, body: &[u8]) -> Result<Reply, ModelError> {
     reply.map_err(|error| error.for_provider(provider))
 }
 
+/// The same of a model whose profile is known.
+pub fn decode_for(provider: Provider, profile: &Profile, body: &[u8]) -> Result<Reply, ModelError> {
+    let reply = codec(provider.wire()).decode_for(provider, profile, body);
+    reply.map_err(|error| error.for_provider(provider))
+}
+
 /// Reads the body of an answer whose status says that it is an error.
 pub fn classify(provider: Provider, status: u16, hints: &RetryHints, body: &[u8]) -> ModelError {
     codec(provider.wire()).classify(status, hints, body).for_provider(provider)
@@ -88,6 +98,11 @@ impl StreamDecoder {
     /// A decoder that has seen nothing yet.
     pub fn new(provider: Provider) -> Self {
         Self { provider, decoder: codec(provider.wire()).stream(provider) }
+    }
+
+    /// One for a model whose profile is known.
+    pub fn for_profile(provider: Provider, profile: &Profile) -> Self {
+        Self { provider, decoder: codec(provider.wire()).stream_for(provider, profile) }
     }
 
     /// Takes the next bytes and gives back what they add to the reply.

@@ -83,6 +83,7 @@ fn system_blocks_are_explained_where_that_is_wanted_and_needed() {
             first_seq: 1,
             tools: &tools,
             closing: false,
+            output_schema: None,
             framing: &framing,
             limits: &limits,
             redactor: &Redactor::none(),

@@ -256,6 +256,7 @@ impl Reading {
             steps,
             tools: &tools,
             closing: false,
+            output_schema: None,
             first_seq: 1,
             framing: &self.framing,
             limits: &limits,

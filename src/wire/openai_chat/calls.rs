@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::id::CallId;
 use crate::domain::message::ToolCallPart;
-use crate::wire::json::{storable, text};
+use crate::wire::json::{is_hollow, storable, storable_value, text};
 
 /// The most calls that one reply may hold; looking for a fragment's call is linear in them.
 const MAX_CALLS: usize = 1_000;
@@ -15,9 +15,12 @@ const MAX_CALLS: usize = 1_000;
 /// The longest arguments that are looked at to tell a new call from the rest of an old one.
 const MAX_TELLTALE: usize = 16 * 1024;
 
+/// What is known of an entry, and of its `function`; everything else is echoed.
+const KNOWN: &[&str] = &["index", "id", "type", "function", "name", "arguments"];
+
 /// The calls of one reply, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(in crate::wire) struct Calls {
     slots: Vec<Slot>,
 }
 
@@ -27,6 +30,8 @@ struct Slot {
     id: String,
     name: String,
     arguments: String,
+    /// Members that only the server has words for.
+    echo: Map<String, Value>,
 }
 
 /// What an entry of `tool_calls` says.
@@ -36,6 +41,7 @@ struct Fragment<'a> {
     name: &'a str,
     arguments: Cow<'a, str>,
     replaces: bool,
+    echo: Map<String, Value>,
 }
 
 impl<'a> Fragment<'a> {
@@ -43,7 +49,15 @@ impl<'a> Fragment<'a> {
         // Some servers send an absent id as the text `null`.
         let id = text(entry, "id").filter(|id| *id != "null").unwrap_or_default();
         let index = entry.get("index").and_then(Value::as_u64);
-        Self { index, id, ..Self::read_function(entry.get("function").unwrap_or(entry)) }
+        let Some(function) = entry.get("function") else {
+            return Self { index, id, ..Self::read_function(entry) };
+        };
+        let read = Self::read_function(function);
+        let mut echo = unknown(entry);
+        if !read.echo.is_empty() {
+            echo.insert("function".to_owned(), Value::Object(read.echo));
+        }
+        Self { index, id, echo, ..read }
     }
 
     /// Reads `{name, arguments}`. Arguments that are a value and not a text are written as text.
@@ -57,6 +71,7 @@ impl<'a> Fragment<'a> {
             name: text(function, "name").unwrap_or_default(),
             arguments: verbatim.map_or_else(|| Cow::Owned(written()), Cow::Borrowed),
             replaces: verbatim.is_none() && raw.is_some(),
+            echo: unknown(function),
         }
     }
 
@@ -66,6 +81,7 @@ impl<'a> Fragment<'a> {
             id: self.id.to_owned(),
             name: self.name.to_owned(),
             arguments: self.arguments.into_owned(),
+            echo: self.echo,
         }
     }
 }
@@ -80,7 +96,7 @@ impl Slot {
         !(starts_over && !self.name.is_empty() && is_object(&self.arguments))
     }
 
-    fn take(&mut self, fragment: &Fragment<'_>) {
+    fn take(&mut self, fragment: Fragment<'_>) {
         if self.id.is_empty() {
             fragment.id.clone_into(&mut self.id);
         }
@@ -91,6 +107,7 @@ impl Slot {
             self.arguments.clear();
         }
         self.arguments.push_str(&fragment.arguments);
+        self.echo.extend(fragment.echo);
     }
 
     /// Placeholders of servers that fill in every optional member.
@@ -100,25 +117,28 @@ impl Slot {
 }
 
 impl Calls {
-    /// Takes an entry of a whole message: each is a call of its own.
-    pub(super) fn add_whole(&mut self, entry: &Value) {
-        self.slots.push(Fragment::read(entry).into_slot());
+    /// Takes an entry of a whole message, each a call of its own, and gives back its arguments.
+    pub(in crate::wire) fn add_whole(&mut self, entry: &Value) -> String {
+        let slot = Fragment::read(entry).into_slot();
+        let arguments = storable(&slot.arguments);
+        self.slots.push(slot);
+        arguments
     }
 
     /// Takes an entry of a delta and gives back the piece of arguments it brings.
-    pub(super) fn add_fragment(&mut self, entry: &Value) -> String {
+    pub(in crate::wire) fn add_fragment(&mut self, entry: &Value) -> String {
         self.merge(Fragment::read(entry))
     }
 
     /// Takes a `function_call`, the older spelling of the only call of a reply.
-    pub(super) fn add_function_call(&mut self, function: &Value) -> String {
+    pub(in crate::wire) fn add_function_call(&mut self, function: &Value) -> String {
         self.merge(Fragment::read_function(function))
     }
 
     fn merge(&mut self, fragment: Fragment<'_>) -> String {
         let piece = storable(&fragment.arguments);
         match self.slot_for(&fragment) {
-            Some(slot) => slot.take(&fragment),
+            Some(slot) => slot.take(fragment),
             None => self.slots.push(fragment.into_slot()),
         }
         piece
@@ -136,17 +156,17 @@ impl Calls {
     }
 
     /// Whether there are more calls than a reply may hold.
-    pub(super) const fn is_too_many(&self) -> bool {
+    pub(in crate::wire) const fn is_too_many(&self) -> bool {
         self.slots.len() > MAX_CALLS
     }
 
     /// Whether there is no call.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::wire) fn is_empty(&self) -> bool {
         self.slots.iter().all(Slot::is_placeholder)
     }
 
     /// The calls with provisional ids by position. An id that repeats an earlier one is left out.
-    pub(super) fn parts(&self) -> Vec<ToolCallPart> {
+    pub(in crate::wire) fn parts(&self) -> Vec<ToolCallPart> {
         let mut ids = BTreeSet::new();
         let real = self.slots.iter().filter(|slot| !slot.is_placeholder());
         real.enumerate()
@@ -156,10 +176,18 @@ impl Calls {
                     .then(|| storable(&slot.id)),
                 name: storable(&slot.name),
                 arguments: object_text(&slot.arguments),
-                echo: None,
+                echo: (!slot.echo.is_empty()).then(|| Value::Object(slot.echo.clone())),
             })
             .collect()
     }
+}
+
+/// The members of an entry that are not known and say something.
+fn unknown(entry: &Value) -> Map<String, Value> {
+    let members = entry.as_object().into_iter().flatten();
+    let unknown =
+        members.filter(|(name, value)| !KNOWN.contains(&name.as_str()) && !is_hollow(value));
+    unknown.map(|(name, value)| (storable(name), storable_value(value))).collect()
 }
 
 /// Arguments as they came, where nothing and `null` mean none.

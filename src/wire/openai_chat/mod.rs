@@ -1,12 +1,15 @@
 //! OpenAI Chat Completions, as OpenAI and the many servers that imitate it speak it.
 
-mod calls;
+pub(super) mod calls;
+mod messages;
 mod reply;
 mod request;
+mod thinking;
 mod usage;
 
 use super::assembly::{self, EventStream};
 use super::codec::{Codec, DecodeStream, Endpoint, Framing};
+use super::think::ThinkTags;
 use super::{Encoded, Profile, Prompt, WireError};
 use crate::domain::message::Reply;
 use crate::domain::model::Provider;
@@ -30,11 +33,26 @@ impl Codec for OpenaiChat {
     }
 
     fn decode(&self, provider: Provider, body: &[u8]) -> Result<Reply, WireError> {
-        assembly::decode(reply::ChatReply::new(provider), body)
+        assembly::decode(reply::ChatReply::new(provider, ThinkTags::of_provider(provider)), body)
     }
 
     fn stream(&self, provider: Provider) -> Box<dyn DecodeStream> {
-        Box::new(EventStream::new(reply::ChatReply::new(provider)))
+        let tags = ThinkTags::of_provider(provider);
+        Box::new(EventStream::new(reply::ChatReply::new(provider, tags)))
+    }
+
+    fn decode_for(
+        &self,
+        provider: Provider,
+        profile: &Profile,
+        body: &[u8],
+    ) -> Result<Reply, WireError> {
+        assembly::decode(reply::ChatReply::new(provider, ThinkTags::of_profile(profile)), body)
+    }
+
+    fn stream_for(&self, provider: Provider, profile: &Profile) -> Box<dyn DecodeStream> {
+        let tags = ThinkTags::of_profile(profile);
+        Box::new(EventStream::new(reply::ChatReply::new(provider, tags)))
     }
 }
 

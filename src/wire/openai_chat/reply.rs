@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::calls::Calls;
+use super::thinking::{self, Beside};
 use super::usage;
 use crate::domain::event::DeltaKind;
 use crate::domain::message::{
@@ -12,8 +13,12 @@ use crate::domain::message::{
 use crate::domain::model::{FinishReason, Provider, Usage};
 use crate::wire::assembly::Assembly;
 use crate::wire::failure;
-use crate::wire::json::{items, present, storable, text};
+use crate::wire::json::{items, present, storable, storable_value, text};
+use crate::wire::think::{Splitter, ThinkTags};
 use crate::wire::{DeltaPiece, WireError};
+
+/// Members of a message, beside its content, that hold what this version has no words for.
+const UNKNOWN: &[&str] = &["images", "audio"];
 
 /// What has come of a reply so far.
 #[derive(Debug)]
@@ -22,8 +27,8 @@ pub(super) struct ChatReply {
     model: Option<String>,
     response_id: Option<String>,
     thinking: String,
-    signature: Option<String>,
-    redacted: Vec<String>,
+    beside: Beside,
+    splitter: Splitter,
     said: String,
     refusal: String,
     calls: Calls,
@@ -37,14 +42,14 @@ pub(super) struct ChatReply {
 }
 
 impl ChatReply {
-    pub(super) fn new(provider: Provider) -> Self {
+    pub(super) fn new(provider: Provider, tags: ThinkTags) -> Self {
         Self {
             provider,
             model: None,
             response_id: None,
             thinking: String::new(),
-            signature: None,
-            redacted: Vec::new(),
+            beside: Beside::default(),
+            splitter: Splitter::new(tags),
             said: String::new(),
             refusal: String::new(),
             calls: Calls::default(),
@@ -65,15 +70,23 @@ impl ChatReply {
         Ok(())
     }
 
-    /// Takes what bodies and chunks have in common and gives back the first choice.
-    fn open<'a>(&mut self, chunk: &'a Value) -> Result<Option<&'a Value>, WireError> {
-        let choices = items(chunk, "choices");
-        // Several choices may come although one is asked for; some servers number none.
-        let is_first = |choice: &&Value| choice.get("index").is_none_or(|index| index == 0);
-        let choice = choices.iter().find(is_first).or_else(|| choices.first());
+    /// Takes what bodies and chunks have in common and gives back the choices that are this reply:
+    /// several may come although one is asked for, but some servers number none and spread one reply
+    /// over them.
+    fn open<'a>(&mut self, chunk: &'a Value) -> Result<Vec<&'a Value>, WireError> {
+        let all = items(chunk, "choices");
+        let is_first = |choice: &&Value| {
+            choice.get("index").is_none_or(|index| index.is_null() || *index == 0)
+        };
+        let mut choices: Vec<&Value> = all.iter().filter(is_first).collect();
+        if choices.is_empty() {
+            choices.extend(all.first());
+        }
         // An error may come with the counts of what it cost.
-        self.usage = usage::of_chunk(chunk, choice).or(self.usage);
-        if let Some(error) = failure::in_band(chunk).or_else(|| failure::in_band(choice?)) {
+        self.usage = usage::of_chunk(chunk, choices.first().copied()).or(self.usage);
+        let groq = chunk.get("x_groq").and_then(failure::in_band);
+        let within = || choices.iter().find_map(|choice| failure::in_band(choice));
+        if let Some(error) = failure::in_band(chunk).or_else(within).or(groq) {
             return Err(error);
         }
         if !chunk.is_object() {
@@ -82,20 +95,24 @@ impl ChatReply {
         self.model = self.model.take().or_else(|| text(chunk, "model").map(storable));
         self.response_id = self.response_id.take().or_else(|| text(chunk, "id").map(storable));
         self.has_choices |= !choices.is_empty();
-        if let Some(reason) = choice.and_then(|choice| text(choice, "finish_reason")) {
-            self.finish = Some(reason.to_owned());
-        }
-        Ok(choice)
+        let reason = choices.iter().rev().find_map(|choice| text(choice, "finish_reason"));
+        self.finish = reason.map(str::to_owned).or_else(|| self.finish.take());
+        Ok(choices)
     }
 
     fn add_message(&mut self, message: &Value) {
-        self.add_reasoning(message);
+        let thought = self.beside.take(message);
+        self.think(&thought);
         let content = message.get("content").unwrap_or(&Value::Null);
         self.say(content.as_str().unwrap_or_default());
         for part in content.as_array().into_iter().flatten() {
             self.add_content_part(part);
         }
         self.refusal.push_str(text(message, "refusal").unwrap_or_default());
+        for name in UNKNOWN.iter().filter(|name| thinking::has(message, name)) {
+            let value = message.get(*name).map(storable_value);
+            self.unknown.push(serde_json::json!({ *name: value }));
+        }
         self.add_function_call(message);
     }
 
@@ -109,22 +126,6 @@ impl ChatReply {
         self.emit(DeltaKind::ToolCall, piece);
     }
 
-    /// Vendors put the same thinking under several names: the first that has any is read.
-    fn add_reasoning(&mut self, message: &Value) {
-        let plain = text(message, "reasoning_content").or_else(|| text(message, "reasoning"));
-        self.think(plain.unwrap_or_default());
-        for detail in items(message, "reasoning_details") {
-            if plain.is_none() {
-                let told = text(detail, "text").or_else(|| text(detail, "summary"));
-                self.think(told.unwrap_or_default());
-            }
-            if let Some(signature) = text(detail, "signature") {
-                self.signature = Some(storable(signature));
-            }
-            self.redacted.extend(text(detail, "data").map(storable));
-        }
-    }
-
     fn add_content_part(&mut self, part: &Value) {
         match text(part, "type").unwrap_or_default() {
             "text" | "output_text" => self.say(text(part, "text").unwrap_or_default()),
@@ -135,14 +136,19 @@ impl ChatReply {
                     self.think(text(piece, "text").unwrap_or_default());
                 }
             }
-            _ => self.unknown.push(part.clone()),
+            _ => self.unknown.push(storable_value(part)),
         }
     }
 
     fn say(&mut self, piece: &str) {
-        let piece = storable(piece);
-        self.said.push_str(&piece);
-        self.emit(DeltaKind::Text, piece);
+        for (kind, piece) in self.splitter.push(&storable(piece)) {
+            if kind == DeltaKind::Thinking {
+                self.thinking.push_str(&piece);
+            } else {
+                self.said.push_str(&piece);
+            }
+            self.emit(kind, piece);
+        }
     }
 
     fn think(&mut self, piece: &str) {
@@ -171,18 +177,32 @@ impl ChatReply {
         }
     }
 
+    /// What was thought and what was said, as far as it has come.
+    fn texts(&self) -> (String, String) {
+        let (mut thinking, mut said) = (self.thinking.clone(), self.said.clone());
+        match self.splitter.held() {
+            (DeltaKind::Thinking, held) => thinking.push_str(held),
+            (DeltaKind::Text | DeltaKind::ToolCall, held) => said.push_str(held),
+        }
+        if let Some((thought, rest)) = self.splitter.unopened(&said) {
+            thinking.push_str(thought);
+            said = rest.to_owned();
+        }
+        (thinking, said)
+    }
+
     fn parts(&self) -> Vec<ReplyPart> {
         let issuer = Some(self.provider);
-        let redacted = self.redacted.iter().map(|data| {
-            ReplyPart::RedactedThinking(RedactedThinkingPart { data: data.clone(), issuer })
+        let redacted = self
+            .beside
+            .redacted()
+            .map(|data| ReplyPart::RedactedThinking(RedactedThinkingPart { data, issuer }));
+        let (text, said) = self.texts();
+        let thinking = (!text.trim().is_empty() || self.beside.is_sealed()).then(|| {
+            let (signature, echo) = (self.beside.signature(), Some(self.beside.echo(&text)));
+            ReplyPart::Thinking(ThinkingPart { text, signature, id: None, issuer, echo })
         });
-        let thinking = (!self.thinking.is_empty() || self.signature.is_some()).then(|| {
-            let signature = self.signature.clone();
-            let text = self.thinking.clone();
-            ReplyPart::Thinking(ThinkingPart { text, signature, id: None, issuer, echo: None })
-        });
-        let said = (!self.said.is_empty())
-            .then(|| ReplyPart::Text(TextPart { text: self.said.clone(), echo: None }));
+        let said = (!said.is_empty()).then(|| ReplyPart::Text(TextPart { text: said, echo: None }));
         let refusal = (!self.refusal.is_empty())
             .then(|| ReplyPart::Refusal(RefusalPart { text: storable(&self.refusal) }));
         let unknown = self
@@ -201,28 +221,26 @@ impl Assembly for ChatReply {
         if name == Some("error") {
             return Err(failure::named(chunk));
         }
-        let choice = self.open(chunk)?;
-        let Some(delta) = choice.and_then(|choice| present(choice, "delta")) else {
-            return Ok(());
-        };
-        self.add_message(delta);
-        for call in items(delta, "tool_calls") {
-            let piece = self.calls.add_fragment(call);
-            self.emit(DeltaKind::ToolCall, piece);
-            self.check_calls()?;
+        for choice in self.open(chunk)? {
+            let Some(delta) = present(choice, "delta") else { continue };
+            self.add_message(delta);
+            for call in items(delta, "tool_calls") {
+                let piece = self.calls.add_fragment(call);
+                self.emit(DeltaKind::ToolCall, piece);
+                self.check_calls()?;
+            }
         }
         Ok(())
     }
 
     fn add_body(&mut self, body: &Value) -> Result<(), WireError> {
-        let choice = self.open(body)?;
-        let Some(message) = choice.and_then(|choice| present(choice, "message")) else {
-            return Ok(());
-        };
-        self.add_message(message);
-        for call in items(message, "tool_calls") {
-            self.calls.add_whole(call);
-            self.check_calls()?;
+        for choice in self.open(body)? {
+            let Some(message) = present(choice, "message") else { continue };
+            self.add_message(message);
+            for call in items(message, "tool_calls") {
+                self.calls.add_whole(call);
+                self.check_calls()?;
+            }
         }
         Ok(())
     }

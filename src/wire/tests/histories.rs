@@ -81,6 +81,7 @@ fn whole(reading: &Reading, steps: &[StepContent]) -> String {
         first_seq: 1,
         tools: &[],
         closing: false,
+        output_schema: None,
         framing: &reading.framing,
         limits: &OutputLimits::default(),
         redactor: &Redactor::none(),

@@ -25,7 +25,11 @@ pub(super) struct Spoken {
 pub(super) const WIRES: &[Spoken] = &[
     Spoken {
         provider: Provider::Openai,
-        places: &[("native", "m", None), ("fallback", "m", Some("http://127.0.0.1:8000/v1"))],
+        places: &[
+            ("native", "m", None),
+            ("fallback", "m", Some("http://127.0.0.1:8000/v1")),
+            ("alternating", "gemma", Some("http://127.0.0.1:8000/v1")),
+        ],
         texts: &["content", "text"],
         begins_with_all: true,
     },
@@ -55,6 +59,12 @@ pub(super) const WIRES: &[Spoken] = &[
             ("fallback_apart", "us.meta.llama3-3-70b-instruct-v1:0", None),
         ],
         texts: &["text"],
+        begins_with_all: true,
+    },
+    Spoken {
+        provider: Provider::Ollama,
+        places: &[("fallback", "m", None)],
+        texts: &["content"],
         begins_with_all: true,
     },
 ];

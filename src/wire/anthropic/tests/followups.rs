@@ -149,6 +149,7 @@ fn recorded_replies_are_told_again_as_they_came() {
             first_seq: 1,
             tools: &[],
             closing: false,
+            output_schema: None,
             framing: &FramingRules::default(),
             limits: &OutputLimits::default(),
             redactor: &Redactor::none(),

@@ -16,7 +16,7 @@ fn profile() -> Profile {
     *ROWS.iter().find(|row| row.family == "openai").unwrap()
 }
 
-fn prompt(turns: Vec<PromptTurn>) -> Prompt {
+pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
     Prompt {
         model: "m".to_owned(),
         system: None,
@@ -28,19 +28,19 @@ fn prompt(turns: Vec<PromptTurn>) -> Prompt {
     }
 }
 
-fn turn(role: Role, blocks: Vec<Block>) -> PromptTurn {
+pub(super) fn turn(role: Role, blocks: Vec<Block>) -> PromptTurn {
     PromptTurn { role, blocks }
 }
 
-fn text(text: &str) -> Block {
+pub(super) fn text(text: &str) -> Block {
     Block::Text(text.into())
 }
 
-fn said(text: &str) -> Block {
+pub(super) fn said(text: &str) -> Block {
     Block::Said { text: text.into(), echo: None }
 }
 
-fn call(id: &str) -> Block {
+pub(super) fn call(id: &str) -> Block {
     Block::ToolCall {
         id: id.to_owned(),
         call_id: CallId("c".to_owned()),
@@ -51,7 +51,7 @@ fn call(id: &str) -> Block {
     }
 }
 
-fn result(id: &str) -> Block {
+pub(super) fn result(id: &str) -> Block {
     Block::ToolResult {
         id: id.to_owned(),
         call_id: CallId("c".to_owned()),
@@ -61,7 +61,7 @@ fn result(id: &str) -> Block {
     }
 }
 
-fn tool(name: &str) -> ToolDefinition {
+pub(super) fn tool(name: &str) -> ToolDefinition {
     ToolDefinition {
         name: name.to_owned(),
         description: "d".to_owned(),
@@ -88,6 +88,7 @@ fn members_are_written_in_one_fixed_order() {
         tool_choice: Some("f".to_owned()),
         parallel_tool_calls: Some(false),
         stream: None,
+        structured_output: None,
         extra_body: json!({"user": "u", "model": "other", "n": 2, "seed": 7}).as_object().cloned(),
     };
     let written = String::from_utf8(OpenaiChat.encode(&prompt, &profile(), true).body).unwrap();

@@ -58,6 +58,7 @@ fn body(case: &Case, model: &ModelSpec) -> String {
         first_seq: 1,
         tools: &tools,
         closing: case.closing,
+        output_schema: None,
         framing: &case.framing,
         limits: &case.limits,
         redactor: &case.redactor,
