@@ -191,8 +191,7 @@ pub(super) async fn summarise(
     cut: Cut,
     call: &ModelCall,
 ) -> Result<SummaryStep, Unsummarised> {
-    let answer = context.parts.models.call(call, &mut |_| {}).await?;
-    let mut reply = answer.reply;
+    let mut reply = context.parts.models.call(call, &mut |_| {}).await.outcome?;
     sanitise::reply(&mut reply);
     let usage = reply.usage;
     match text_of(&reply, call.spec.provider) {

@@ -20,7 +20,7 @@ use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::provider::{ModelAnswer, ModelCall, retry};
+use crate::provider::{Attempt, ModelCall, retry};
 use crate::render::redact::Redactor;
 use crate::store::journal::{Exchange, LoadedRun};
 use crate::store::lease::Claim;
@@ -232,8 +232,10 @@ async fn ask(
     let answer = context.parts.models.call(&call, &mut on_delta);
     let (answer, before) = futures::join!(answer, predecessor.known(context));
     publisher.arrived();
-    match answer {
-        Ok(ModelAnswer { reply, request, response, .. }) => {
+    let request = answer.body();
+    let Attempt { outcome, response, .. } = answer;
+    match outcome {
+        Ok(reply) => {
             let (raw_reply, first_seq) = (response.to_vec(), *first_seq);
             let exchange = Exchange { request: before.compare(&request), first_seq, raw_reply };
             let heard = Some(Heard { exchange, request });

@@ -1,42 +1,42 @@
 //! Reading an answer: an error by its status, a stream, or a whole body.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Bounds;
+use super::attempt::Capture;
 use super::peer::Peer;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::wire::{self, DeltaPiece, RetryHints, StreamDecoder};
 
-/// Reads one answer.
-pub(super) struct Reader {
+/// Reads one answer, and keeps its bytes.
+pub(super) struct Reader<'c> {
     pub(super) provider: Provider,
     pub(super) bounds: Bounds,
     pub(super) peer: Peer,
+    pub(super) capture: &'c mut Capture,
 }
 
-impl Reader {
-    /// The reply and the bytes it was read from.
+impl Reader<'_> {
+    /// The reply.
     pub(super) async fn read(
         mut self,
         streams: bool,
         now: DateTime<Utc>,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<(Reply, Bytes), ModelError> {
+    ) -> Result<Reply, ModelError> {
         if !(200..300).contains(&self.peer.status) {
             return Err(self.refusal(now).await);
         }
         if self.holds_events(streams) {
             return self.read_events(on_delta).await;
         }
-        let mut body = BytesMut::new();
-        while let Some(bytes) = self.next(!body.is_empty()).await? {
-            self.keep(&mut body, &bytes)?;
+        while let Some(bytes) = self.next(self.has_begun()).await? {
+            self.keep(&bytes)?;
         }
-        let reply = wire::decode(self.provider, &body)?;
-        Ok((reply, body.freeze()))
+        wire::decode(self.provider, self.capture.body())
     }
 
     /// Some servers stream unasked, and some answer a request for a stream with a plain body or a
@@ -49,12 +49,10 @@ impl Reader {
 
     /// Reads the beginning of an error's body; that it breaks off takes nothing from its status.
     async fn refusal(mut self, now: DateTime<Utc>) -> ModelError {
-        let mut body = BytesMut::new();
-        while body.len() < self.bounds.error {
+        while self.capture.body().len() < self.bounds.error {
             let Ok(Some(bytes)) = self.next(true).await else { break };
-            body.extend_from_slice(&bytes);
+            self.capture.keep(&bytes, self.bounds.error);
         }
-        body.truncate(self.bounds.error);
         let hints = RetryHints {
             retry_after_ms: self.peer.retry_after_ms,
             retry_after: self.peer.retry_after,
@@ -62,18 +60,17 @@ impl Reader {
             error_type: self.peer.error_type,
             now,
         };
-        wire::classify(self.provider, self.peer.status, &hints, &body)
+        wire::classify(self.provider, self.peer.status, &hints, self.capture.body())
     }
 
     async fn read_events(
         mut self,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<(Reply, Bytes), ModelError> {
+    ) -> Result<Reply, ModelError> {
         let mut decoder = StreamDecoder::new(self.provider);
-        let mut body = BytesMut::new();
         let mut until = None;
         while !decoder.is_done() {
-            let next = self.next_until(!body.is_empty(), until).await;
+            let next = self.next_until(self.has_begun(), until).await;
             let bytes = match next {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => break,
@@ -81,7 +78,7 @@ impl Reader {
                 Err(_) if decoder.is_complete() => break,
                 Err(error) => return Err(error),
             };
-            self.keep(&mut body, &bytes)?;
+            self.keep(&bytes)?;
             decoder.push(&bytes)?.into_iter().for_each(&mut *on_delta);
             if decoder.is_complete() && until.is_none() {
                 until = Some(Instant::now() + self.bounds.linger);
@@ -89,7 +86,7 @@ impl Reader {
         }
         let reply = decoder.finish()?;
         self.release().await;
-        Ok((reply, body.freeze()))
+        Ok(reply)
     }
 
     /// Takes the end of the body when it is already there, so that the connection can be used
@@ -124,13 +121,16 @@ impl Reader {
         })
     }
 
-    fn keep(&self, body: &mut BytesMut, bytes: &Bytes) -> Result<(), ModelError> {
-        if body.len() + bytes.len() > self.bounds.reply {
-            let what = format!("the answer is larger than {} bytes", self.bounds.reply);
-            let error = ModelError::new(self.provider, ModelErrorKind::Protocol, what);
-            return Err(ModelError { retryable: false, ..error });
+    fn has_begun(&self) -> bool {
+        !self.capture.body().is_empty()
+    }
+
+    fn keep(&mut self, bytes: &Bytes) -> Result<(), ModelError> {
+        if self.capture.keep(bytes, self.bounds.reply) {
+            return Ok(());
         }
-        body.extend_from_slice(bytes);
-        Ok(())
+        let what = format!("the answer is larger than {} bytes", self.bounds.reply);
+        let error = ModelError::new(self.provider, ModelErrorKind::Protocol, what);
+        Err(ModelError { retryable: false, ..error })
     }
 }

@@ -3,12 +3,14 @@
 //! The sender never retries. The machine counts attempts, and [`retry`] says how long to wait.
 
 mod answer;
+mod attempt;
 pub mod client;
 pub mod keys;
 mod peer;
 pub mod retry;
 mod scripted;
 
+pub use attempt::Attempt;
 pub use keys::ProviderKeys;
 
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
 use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
 use answer::Reader;
+use attempt::Capture;
 use peer::Peer;
 
 /// The turn of a model call that writes a summary: it is none of a run's.
@@ -59,20 +62,6 @@ impl ModelCall {
     pub fn request(&self) -> Bytes {
         self.encoded().body.into()
     }
-}
-
-/// What a model answered, as read and as received.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelAnswer {
-    /// The reply. Its call ids are provisional, by position; its tools have the names that the agent
-    /// knows them by.
-    pub reply: Reply,
-    /// The request body as sent.
-    pub request: Bytes,
-    /// The response body as received, after any content encoding is undone.
-    pub response: Bytes,
-    /// The response's status.
-    pub status: u16,
 }
 
 /// Bounds of reading an answer.
@@ -121,41 +110,41 @@ impl Models {
         Self { bounds, ..self }
     }
 
-    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the answer holds
+    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the outcome holds
     /// all of them again. Dropping the future hangs up.
-    ///
-    /// # Errors
-    /// Whatever keeps a whole reply from arriving within the call's timeout.
     pub async fn call(
         &self,
         call: &ModelCall,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<ModelAnswer, ModelError> {
-        let attempt = Box::pin(self.attempt(call, on_delta));
-        tokio::time::timeout(call.timeout, attempt).await.unwrap_or_else(|_| {
+    ) -> Attempt {
+        let mut capture = Capture::of(&self.clock, call.encoded());
+        let exchange = Box::pin(self.exchange(call, &mut capture, on_delta));
+        let outcome = tokio::time::timeout(call.timeout, exchange).await.unwrap_or_else(|_| {
             let what = format!("no whole reply within {} ms", call.timeout.as_millis());
             Err(ModelError::new(call.spec.provider, ModelErrorKind::Timeout, what))
-        })
+        });
+        capture.over(outcome)
     }
 
-    async fn attempt(
+    async fn exchange(
         &self,
         call: &ModelCall,
+        capture: &mut Capture,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<ModelAnswer, ModelError> {
-        let request = call.request();
+    ) -> Result<Reply, ModelError> {
         let peer = match call.spec.provider {
-            Provider::Scripted => scripted::answer(call, &request).await,
-            _ => self.send(call, request.clone()).await?,
+            Provider::Scripted => scripted::answer(call, &capture.request()).await,
+            _ => self.send(call, capture).await?,
         };
-        let status = peer.status;
-        let reader = Reader { provider: call.spec.provider, bounds: self.bounds, peer };
-        let (mut reply, response) = reader.read(call.streams(), self.clock.now(), on_delta).await?;
+        capture.answered(peer.status);
+        let (provider, bounds) = (call.spec.provider, self.bounds);
+        let reader = Reader { provider, bounds, peer, capture };
+        let mut reply = reader.read(call.streams(), self.clock.now(), on_delta).await?;
         call.prompt.names.restore(&mut reply);
-        Ok(ModelAnswer { reply, request, response, status })
+        Ok(reply)
     }
 
-    async fn send(&self, call: &ModelCall, request: Bytes) -> Result<Peer, ModelError> {
+    async fn send(&self, call: &ModelCall, capture: &mut Capture) -> Result<Peer, ModelError> {
         let url = keys::endpoint(call.spec.base_url.as_deref(), "chat/completions")?;
         let accept = if call.streams() { "text/event-stream" } else { "application/json" };
         let mut builder = self
@@ -163,7 +152,7 @@ impl Models {
             .post(url.clone())
             .header("content-type", "application/json")
             .header("accept", accept)
-            .body(request);
+            .body(capture.request());
         if call.streams() {
             // A compressed stream arrives late, and cut off it cannot be read at all.
             builder = builder.header("accept-encoding", "identity");
@@ -171,8 +160,13 @@ impl Models {
         if let Some(key) = self.keys.openai_for(&url) {
             builder = builder.bearer_auth(key);
         }
-        let sent = builder.send().await;
-        sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
+        let transport = |error| peer::transport(call.spec.provider, error);
+        let request = builder.build().map_err(transport)?;
+        let names = request.headers().keys().map(|name| name.as_str().to_owned());
+        // The client adds these by itself.
+        let added = ["content-length", "host", "user-agent"].map(str::to_owned);
+        capture.sending(&url, names.chain(added).collect());
+        self.http.execute(request).await.map(Peer::http).map_err(transport)
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::System;
-use crate::domain::model::{ModelError, ModelSettings, ModelSpec, ProfileOverrides, Provider};
-use crate::provider::{Bounds, ModelAnswer, ModelCall, Models, ProviderKeys, client};
+use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
+use crate::provider::{Attempt, Bounds, ModelCall, Models, ProviderKeys, client};
 use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role, ToolNames};
 
 /// What a server does after it has read a request.
@@ -135,10 +135,7 @@ pub(super) fn models(keys: ProviderKeys) -> Models {
 }
 
 /// Makes a call and collects what it handed on.
-pub(super) async fn ask(
-    models: &Models,
-    call: &ModelCall,
-) -> (Result<ModelAnswer, ModelError>, Vec<DeltaPiece>) {
+pub(super) async fn ask(models: &Models, call: &ModelCall) -> (Attempt, Vec<DeltaPiece>) {
     let mut pieces = Vec::new();
     let answer = models.call(call, &mut |piece| pieces.push(piece)).await;
     (answer, pieces)
