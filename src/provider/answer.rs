@@ -9,7 +9,7 @@ use super::attempt::Capture;
 use super::peer::Peer;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
-use crate::wire::{self, DeltaPiece, RetryHints, StreamDecoder};
+use crate::wire::{self, DeltaPiece, Framing, RetryHints, StreamDecoder};
 
 /// Reads one answer, and keeps its bytes.
 pub(super) struct Reader<'c> {
@@ -19,32 +19,66 @@ pub(super) struct Reader<'c> {
     pub(super) capture: &'c mut Capture,
 }
 
+/// What an answer should look like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// How it is framed if it is a stream.
+    pub(super) framing: Framing,
+    /// Whether a stream is asked for.
+    pub(super) streams: bool,
+}
+
+impl Asked {
+    /// Whether an answer is a stream. Some servers stream unasked, some answer a request for a stream
+    /// with a plain body or a page, and some put the wrong name on what they send: where the first
+    /// byte tells, it is believed before the content type, and what says nothing about itself is taken
+    /// for what was asked.
+    fn is_stream(self, content_type: &str, first: Option<u8>) -> bool {
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        let named = essence.eq_ignore_ascii_case(self.framing.media_type());
+        match (self.framing, first) {
+            (Framing::Events | Framing::EventStream, Some(b'{' | b'[')) | (_, Some(b'<')) => false,
+            (Framing::Events, Some(b'd' | b'e' | b':')) => true,
+            // A stream of one line is a whole body too, and is read as one.
+            (Framing::Lines, Some(b'{')) => named || self.streams,
+            _ => named || (self.streams && !is_document(essence)),
+        }
+    }
+}
+
+/// Whether a media type is one of whole documents.
+fn is_document(essence: &str) -> bool {
+    let essence = essence.to_ascii_lowercase();
+    essence.contains("json") || essence.contains("html")
+}
+
 impl Reader<'_> {
     /// The reply.
     pub(super) async fn read(
         mut self,
-        streams: bool,
+        asked: Asked,
         now: DateTime<Utc>,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Result<Reply, ModelError> {
         if !(200..300).contains(&self.peer.status) {
             return Err(self.refusal(now).await);
         }
-        if self.holds_events(streams) {
+        while self.first_byte().is_none() {
+            let Some(bytes) = self.next(self.has_begun()).await? else { break };
+            self.keep(&bytes)?;
+        }
+        if asked.is_stream(&self.peer.content_type, self.first_byte()) {
             return self.read_events(on_delta).await;
         }
-        while let Some(bytes) = self.next(self.has_begun()).await? {
+        while let Some(bytes) = self.next(true).await? {
             self.keep(&bytes)?;
         }
         wire::decode(self.provider, self.capture.body())
     }
 
-    /// Some servers stream unasked, and some answer a request for a stream with a plain body or a
-    /// page. What says nothing about itself is taken for what was asked.
-    fn holds_events(&self, streams: bool) -> bool {
-        let content_type = self.peer.content_type.to_ascii_lowercase();
-        let plain = content_type.contains("json") || content_type.contains("html");
-        content_type.starts_with("text/event-stream") || (streams && !plain)
+    /// The first byte of the body that is not white space, which keeps connections alive.
+    fn first_byte(&self) -> Option<u8> {
+        self.capture.body().iter().copied().find(|byte| !byte.is_ascii_whitespace())
     }
 
     /// Reads the beginning of an error's body; that it breaks off takes nothing from its status.
@@ -68,20 +102,24 @@ impl Reader<'_> {
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Result<Reply, ModelError> {
         let mut decoder = StreamDecoder::new(self.provider);
+        let mut read = 0;
         let mut until = None;
-        while !decoder.is_done() {
-            let next = self.next_until(self.has_begun(), until).await;
-            let bytes = match next {
-                Ok(Some(bytes)) => bytes,
+        loop {
+            let fresh = self.capture.body().get(read..).unwrap_or_default();
+            read += fresh.len();
+            decoder.push(fresh)?.into_iter().for_each(&mut *on_delta);
+            if decoder.is_done() {
+                break;
+            }
+            if decoder.is_complete() && until.is_none() {
+                until = Some(Instant::now() + self.bounds.linger);
+            }
+            match self.next_until(until).await {
+                Ok(Some(bytes)) => self.keep(&bytes)?,
                 Ok(None) => break,
                 // The model has said why it stopped: nothing of its reply is missing.
                 Err(_) if decoder.is_complete() => break,
                 Err(error) => return Err(error),
-            };
-            self.keep(&bytes)?;
-            decoder.push(&bytes)?.into_iter().for_each(&mut *on_delta);
-            if decoder.is_complete() && until.is_none() {
-                until = Some(Instant::now() + self.bounds.linger);
             }
         }
         let reply = decoder.finish()?;
@@ -96,11 +134,8 @@ impl Reader<'_> {
         drop(timeout(std::time::Duration::from_millis(20), end).await);
     }
 
-    async fn next_until(
-        &mut self,
-        begun: bool,
-        until: Option<Instant>,
-    ) -> Result<Option<Bytes>, ModelError> {
+    async fn next_until(&mut self, until: Option<Instant>) -> Result<Option<Bytes>, ModelError> {
+        let begun = self.has_begun();
         match until {
             Some(until) => timeout_at(until, self.next(begun)).await.unwrap_or(Ok(None)),
             None => self.next(begun).await,

@@ -1,11 +1,13 @@
 //! One attempt at a model call, with everything that went over the wire in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
-use reqwest::Url;
+use reqwest::Request;
+use reqwest::header::HeaderName;
 
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
@@ -47,6 +49,9 @@ impl Attempt {
     }
 }
 
+/// Headers that the HTTP client adds by itself.
+const ADDED_HEADERS: &[&str] = &["content-length", "host", "user-agent"];
+
 /// What is known of an attempt so far. It lives outside the future that has a deadline, so that what
 /// came before the deadline is not lost with it.
 #[derive(Debug)]
@@ -83,16 +88,17 @@ impl Capture {
         shared(&self.request)
     }
 
-    /// Notes where the request goes and under which headers.
-    pub(super) fn sending(&mut self, url: &Url, mut header_names: Vec<String>) {
+    /// Notes where a request goes and the names of its headers.
+    pub(super) fn sending(&mut self, request: &Request) {
+        let url = request.url();
         url.path().clone_into(&mut self.endpoint);
         if let Some(query) = url.query() {
             self.endpoint.push('?');
             self.endpoint.push_str(query);
         }
-        header_names.sort_unstable();
-        header_names.dedup();
-        self.header_names = header_names;
+        let names = request.headers().keys().map(HeaderName::as_str);
+        let names = names.chain(ADDED_HEADERS.iter().copied());
+        self.header_names = names.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect();
     }
 
     /// Notes the head of the answer.

@@ -2,19 +2,19 @@
 //!
 //! The sender never retries. The machine counts attempts, and [`retry`] says how long to wait.
 
+mod address;
 mod answer;
 mod attempt;
 pub mod client;
 pub mod keys;
 mod peer;
+mod request;
 pub mod retry;
 mod scripted;
-#[cfg_attr(not(test), expect(dead_code, reason = "the sender signs with it soon"))]
 mod sigv4;
 
 pub use attempt::Attempt;
 pub use keys::ProviderKeys;
-pub use sigv4::AwsCredentials;
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
 use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
-use answer::Reader;
+use answer::{Asked, Reader};
 use attempt::Capture;
 use peer::Peer;
 
@@ -54,6 +54,13 @@ impl ModelCall {
     /// Whether the reply is asked for as a stream.
     pub fn streams(&self) -> bool {
         self.prompt.settings.stream.unwrap_or(true)
+    }
+
+    /// What the answer should look like.
+    fn asked(&self) -> Asked {
+        let spec = &self.spec;
+        let framing = wire::endpoint(spec.provider, &spec.name, self.streams()).framing;
+        Asked { framing, streams: self.streams() }
     }
 
     /// The request body and where its bytes come from.
@@ -142,34 +149,17 @@ impl Models {
         capture.answered(peer.status);
         let (provider, bounds) = (call.spec.provider, self.bounds);
         let reader = Reader { provider, bounds, peer, capture };
-        let mut reply = reader.read(call.streams(), self.clock.now(), on_delta).await?;
+        let mut reply = reader.read(call.asked(), self.clock.now(), on_delta).await?;
         call.prompt.names.restore(&mut reply);
         Ok(reply)
     }
 
     async fn send(&self, call: &ModelCall, capture: &mut Capture) -> Result<Peer, ModelError> {
-        let url = keys::endpoint(call.spec.base_url.as_deref(), "chat/completions")?;
-        let accept = if call.streams() { "text/event-stream" } else { "application/json" };
-        let mut builder = self
-            .http
-            .post(url.clone())
-            .header("content-type", "application/json")
-            .header("accept", accept)
-            .body(capture.request());
-        if call.streams() {
-            // A compressed stream arrives late, and cut off it cannot be read at all.
-            builder = builder.header("accept-encoding", "identity");
-        }
-        if let Some(key) = self.keys.openai_for(&url) {
-            builder = builder.bearer_auth(key);
-        }
-        let transport = |error| peer::transport(call.spec.provider, error);
-        let request = builder.build().map_err(transport)?;
-        let names = request.headers().keys().map(|name| name.as_str().to_owned());
-        // The client adds these by itself.
-        let added = ["content-length", "host", "user-agent"].map(str::to_owned);
-        capture.sending(&url, names.chain(added).collect());
-        self.http.execute(request).await.map(Peer::http).map_err(transport)
+        let request =
+            request::of(call, &self.http, &self.keys, capture.request(), self.clock.now())?;
+        capture.sending(&request);
+        let sent = self.http.execute(request).await;
+        sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
     }
 }
 

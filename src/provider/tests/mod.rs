@@ -7,3 +7,5 @@ mod scripted;
 mod sender;
 mod server;
 mod shared;
+
+pub(super) use server::spec;

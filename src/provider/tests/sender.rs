@@ -5,8 +5,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::server::{Server, Then, ask, call, event, finished, head, models, said, stream_head};
+use crate::config::Providers;
 use crate::domain::message::Reply;
-use crate::domain::model::{ModelError, ModelErrorKind as Kind};
+use crate::domain::model::{ModelError, ModelErrorKind as Kind, Provider};
 use crate::provider::{Attempt, Bounds, ModelCall, ProviderKeys};
 
 async fn attempted(then: Then) -> Attempt {
@@ -197,11 +198,12 @@ async fn the_operators_key_is_shown_to_listed_origins_only() {
     for listed in [true, false] {
         let mut server = Server::start(Then::Close(vec![stream_head(), said("x"), finished()]));
         let origin = server.base_url.trim_end_matches("/v1").to_owned();
-        let keys = ProviderKeys {
-            openai: Some(SecretString::from("sesame")),
-            openai_origins: if listed { vec![origin] } else { vec![] },
+        let settings = Providers {
+            keys: [("OPENAI_API_KEY", SecretString::from("sesame"))].into(),
+            origins: if listed { vec![(Provider::Openai, origin)] } else { vec![] },
+            ..Providers::default()
         };
-        ask(&models(keys), &call(&server.base_url)).await.0.outcome.unwrap();
+        ask(&models(ProviderKeys::of(&settings)), &call(&server.base_url)).await.0.outcome.unwrap();
         let request = server.requests.recv().await.unwrap();
         assert_eq!(request.contains("authorization: Bearer sesame\r\n"), listed, "{request}");
     }

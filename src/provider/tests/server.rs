@@ -98,16 +98,21 @@ pub(super) fn finished() -> Vec<u8> {
     event(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#)
 }
 
-/// A call to a server that says `hi`.
-pub(super) fn call(base_url: &str) -> ModelCall {
-    let spec = ModelSpec {
-        provider: Provider::Openai,
+/// A model called `m`, at its provider's own address.
+pub(in crate::provider) fn spec(provider: Provider) -> ModelSpec {
+    ModelSpec {
+        provider,
         name: "m".to_owned(),
-        base_url: Some(base_url.to_owned()),
+        base_url: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
-    };
+    }
+}
+
+/// A call that says `hi` to a server.
+pub(super) fn call(base_url: &str) -> ModelCall {
+    let spec = ModelSpec { base_url: Some(base_url.to_owned()), ..spec(Provider::Openai) };
     let hi = PromptTurn { role: Role::User, blocks: vec![Block::Text("hi".into())] };
     let prompt = Prompt {
         model: spec.name.clone(),
