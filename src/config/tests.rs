@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::*;
+use crate::domain::provider::Provider;
 
 const HOME: (&str, &str) = ("HOME", "/home/ada");
 

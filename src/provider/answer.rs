@@ -169,3 +169,52 @@ impl Reader<'_> {
         Err(ModelError { retryable: false, ..error })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_stream_by_its_first_byte_then_by_its_name_then_by_what_was_asked() {
+        let stream = |framing, streams, content_type: &str, first: Option<u8>| {
+            Asked { framing, streams }.is_stream(content_type, first)
+        };
+        let (events, lines, frames) = (Framing::Events, Framing::Lines, Framing::EventStream);
+        for (framing, content_type, first) in [
+            (events, "text/event-stream; charset=utf-8", b'd'),
+            (events, "Text/Event-Stream", b'i'),
+            (events, "application/json", b'd'),
+            (events, "application/json", b':'),
+            (lines, "application/x-ndjson", b'{'),
+            (frames, "application/vnd.amazon.eventstream", 0),
+        ] {
+            for streams in [true, false] {
+                let is_stream = stream(framing, streams, content_type, Some(first));
+                assert!(is_stream, "{framing:?} {content_type} {first}");
+            }
+        }
+        for (framing, content_type, first) in [
+            (events, "text/event-stream", Some(b'{')),
+            (events, "text/event-stream", Some(b'[')),
+            (events, "", Some(b'<')),
+            (events, "application/json", None),
+            (events, "text/html", Some(b'I')),
+            (lines, "text/html", Some(b'<')),
+            (frames, "application/json", Some(b'{')),
+            (frames, "application/json", None),
+        ] {
+            for streams in [true, false] {
+                let is_stream = stream(framing, streams, content_type, first);
+                assert!(!is_stream, "{framing:?} {content_type} {first:?}");
+            }
+        }
+        for (framing, content_type, first) in
+            [(events, "", None), (lines, "application/json", Some(b'{')), (frames, "", Some(0))]
+        {
+            for streams in [true, false] {
+                let is_stream = stream(framing, streams, content_type, first);
+                assert_eq!(is_stream, streams, "{framing:?} {content_type} {first:?}");
+            }
+        }
+    }
+}

@@ -100,7 +100,7 @@ impl ProviderKeys {
 
     fn signature(&self, service: &'static str, url: &Url) -> Option<Proof<'_>> {
         let credentials = self.aws.as_ref()?;
-        let region = bedrock_region(url).or(self.region())?.to_owned();
+        let region = bedrock_region(url).or_else(|| self.region())?.to_owned();
         Some(Proof::Signature { credentials, region, service })
     }
 }

@@ -35,15 +35,15 @@ async fn a_stream_is_handed_on_in_pieces_and_kept_as_received() {
     let mut server = Server::start(Then::Close(pieces.clone()));
     let call = call(&server.base_url);
     let (answer, handed_on) = ask(&models(ProviderKeys::default()), &call).await;
-    let answer = answer.unwrap();
+    let reply = answer.outcome.as_ref().unwrap();
     let texts: Vec<_> = handed_on.iter().map(|piece| piece.text.as_str()).collect();
     assert_eq!(texts, ["Hel", "lo"]);
-    assert_eq!(answer.text().as_deref(), Some("Hello"));
+    assert_eq!(reply.text().as_deref(), Some("Hello"));
     assert_eq!(answer.response, pieces[1..].concat());
-    assert_eq!((answer.status, &answer.request), (200, &call.request()));
+    assert_eq!((answer.status, answer.body()), (Some(200), call.request()));
     let request = server.requests.recv().await.unwrap();
     assert!(request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{request}");
-    assert!(request.ends_with(std::str::from_utf8(&answer.request).unwrap()), "{request}");
+    assert!(request.ends_with(std::str::from_utf8(&answer.body()).unwrap()), "{request}");
     assert!(!request.to_lowercase().contains("authorization"), "{request}");
 }
 
@@ -122,7 +122,7 @@ async fn a_connection_that_breaks_is_a_transport_error() {
 async fn a_connection_that_breaks_after_the_finish_reason_loses_nothing() {
     let promised = head("200 OK", "content-type: text/event-stream\r\ncontent-length: 9999\r\n");
     let answer = answered(Then::Close(vec![promised, said("Hello"), finished()])).await;
-    assert_eq!(answer.outcome.unwrap().text().as_deref(), Some("Hello"));
+    assert_eq!(answer.unwrap().text().as_deref(), Some("Hello"));
 }
 
 #[tokio::test]
