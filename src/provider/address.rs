@@ -13,13 +13,25 @@ pub(super) fn of_endpoint(
     region: Option<&str>,
     endpoint: &Endpoint,
 ) -> Result<Url, ModelError> {
+    let mut url = of_base(spec, region)?;
+    let joined = format!("{}/{}", url.path().trim_end_matches('/'), endpoint.path);
+    url.set_path(&joined);
+    if !endpoint.query.is_empty() {
+        url.query_pairs_mut().extend_pairs(endpoint.query);
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// A model's base address, else its provider's.
+pub(super) fn of_base(spec: &ModelSpec, region: Option<&str>) -> Result<Url, ModelError> {
     let refuse = |what: String| ModelError::new(spec.provider, ModelErrorKind::BadRequest, what);
     let base = match (&spec.base_url, own(spec.provider, region)) {
         (Some(base_url), _) => base_url.clone(),
         (None, Some(own)) => own,
         (None, None) => return Err(refuse(nowhere(spec.provider))),
     };
-    let mut url = Url::parse(&base)
+    let url = Url::parse(&base)
         .map_err(|error| refuse(format!("the model's base_url is not a URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(refuse("the model's base_url is neither http nor https".to_owned()));
@@ -27,12 +39,6 @@ pub(super) fn of_endpoint(
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refuse("the model's base_url holds credentials".to_owned()));
     }
-    let joined = format!("{}/{}", url.path().trim_end_matches('/'), endpoint.path);
-    url.set_path(&joined);
-    if !endpoint.query.is_empty() {
-        url.query_pairs_mut().extend_pairs(endpoint.query);
-    }
-    url.set_fragment(None);
     Ok(url)
 }
 

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Bounds;
 use super::attempt::Capture;
 use super::peer::Peer;
+use super::retry;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::wire::{self, DeltaPiece, Framing, RetryHints, StreamDecoder};
@@ -94,7 +95,14 @@ impl Reader<'_> {
             error_type: self.peer.error_type,
             now,
         };
-        wire::classify(self.provider, self.peer.status, &hints, self.capture.body())
+        let status = self.peer.status;
+        let mut error = wire::classify(self.provider, status, &hints, self.capture.body());
+        if error.kind == ModelErrorKind::RateLimit {
+            let counters = &self.peer.counters;
+            let hint = retry::reset_ms(counters.iter().map(|(left, reset)| (&**left, &**reset)));
+            error.retry_after_ms = error.retry_after_ms.or(hint);
+        }
+        error
     }
 
     async fn read_events(

@@ -67,10 +67,21 @@ impl ProviderKeys {
     ///
     /// Azure has a key of its own, however it is spoken to; a listed address is what its list says.
     pub(super) fn proof(&self, provider: Provider, url: &Url) -> Option<Proof<'_>> {
+        self.owner(provider, url).map(|(_, proof)| proof)
+    }
+
+    /// Whose key is shown, and how.
+    fn owner(&self, provider: Provider, url: &Url) -> Option<(Provider, Proof<'_>)> {
         let is_openai = matches!(provider, Provider::Openai | Provider::OpenaiResponses);
         let azure = (is_openai && is_azure(url)).then_some(Provider::Azure);
         let owners = [Some(provider), azure].into_iter().flatten();
-        owners.filter(|owner| self.may_see(*owner, url)).find_map(|owner| self.of_owner(owner, url))
+        let mut owners = owners.filter(|owner| self.may_see(*owner, url));
+        owners.find_map(|owner| Some((owner, self.of_owner(owner, url)?)))
+    }
+
+    /// The variable of the key that is shown there, where one is.
+    pub(super) fn variable(&self, provider: Provider, url: &Url) -> Option<&'static str> {
+        self.owner(provider, url).map(|(owner, _)| owner.transport().key_variable)
     }
 
     fn may_see(&self, provider: Provider, url: &Url) -> bool {

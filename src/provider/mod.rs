@@ -5,6 +5,7 @@
 mod address;
 mod answer;
 mod attempt;
+mod budget;
 pub mod client;
 pub mod keys;
 mod peer;
@@ -16,6 +17,7 @@ mod sigv4;
 pub use attempt::Attempt;
 pub use keys::ProviderKeys;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +30,7 @@ use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
 use answer::{Asked, Reader};
 use attempt::Capture;
+use budget::{Account, RetryBudgets};
 use peer::Peer;
 
 /// The turn of a model call that writes a summary: it is none of a run's.
@@ -46,6 +49,9 @@ pub struct ModelCall {
     pub turn: u32,
     /// The attempt at the turn, from 1.
     pub attempt: u32,
+    /// How often the model has been asked at the turn, this time included. It is less than `attempt`
+    /// where another model was asked before.
+    pub tries: u32,
     /// How long the whole call may take.
     pub timeout: Duration,
 }
@@ -106,12 +112,14 @@ pub struct Models {
     keys: ProviderKeys,
     clock: SharedClock,
     bounds: Bounds,
+    retries: Arc<Mutex<RetryBudgets>>,
 }
 
 impl Models {
     /// A sender over a client of [`client::http_client`].
     pub fn new(http: Client, keys: ProviderKeys, clock: SharedClock) -> Self {
-        Self { http, keys, clock, bounds: Bounds::default() }
+        let retries = Arc::default();
+        Self { http, keys, clock, bounds: Bounds::default(), retries }
     }
 
     /// The same with other bounds.
@@ -127,6 +135,11 @@ impl Models {
         call: &ModelCall,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Attempt {
+        if call.tries == 1
+            && let Some(account) = self.account(&call.spec)
+        {
+            self.retries().called(account, self.clock.monotonic());
+        }
         let mut capture = Capture::of(&self.clock, call.encoded());
         let exchange = Box::pin(self.exchange(call, &mut capture, on_delta));
         let outcome = tokio::time::timeout(call.timeout, exchange).await.unwrap_or_else(|_| {
@@ -134,6 +147,29 @@ impl Models {
             Err(ModelError::new(call.spec.provider, ModelErrorKind::Timeout, what))
         });
         capture.over(outcome)
+    }
+
+    /// Whether a call that failed may be made again, as far as what is called has retries left. A yes
+    /// counts as one: it is asked for right before.
+    pub fn may_retry(&self, spec: &ModelSpec) -> bool {
+        let account = self.account(spec);
+        account.is_none_or(|account| self.retries().take(account, self.clock.monotonic()))
+    }
+
+    /// What a model's retries are counted for: the key it is asked with, else its server. What runs
+    /// inside this process, or has no address, has nothing to spare.
+    fn account(&self, spec: &ModelSpec) -> Option<Account> {
+        if spec.provider == Provider::Scripted {
+            return None;
+        }
+        let url = address::of_base(spec, self.keys.region()).ok()?;
+        let key = self.keys.variable(spec.provider, &url);
+        Some(key.map_or_else(|| Account::Origin(url.origin().ascii_serialization()), Account::Key))
+    }
+
+    fn retries(&self) -> MutexGuard<'_, RetryBudgets> {
+        // Counts are as good after a panic as before.
+        self.retries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn exchange(

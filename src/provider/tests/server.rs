@@ -107,6 +107,7 @@ pub(in crate::provider) fn spec(provider: Provider) -> ModelSpec {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 
@@ -124,7 +125,15 @@ pub(super) fn call(base_url: &str) -> ModelCall {
         output_schema: None,
     };
     let profile = Profile::resolve(&spec);
-    ModelCall { spec, prompt, profile, turn: 1, attempt: 1, timeout: Duration::from_secs(30) }
+    ModelCall {
+        spec,
+        prompt,
+        profile,
+        turn: 1,
+        attempt: 1,
+        tries: 1,
+        timeout: Duration::from_secs(30),
+    }
 }
 
 /// The sender under test, with bounds small enough to be met.
