@@ -21,7 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Client;
 
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
@@ -31,6 +30,7 @@ use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 use answer::{Asked, Reader};
 use attempt::Capture;
 use budget::{Account, RetryBudgets};
+use client::HttpClient;
 use peer::Peer;
 
 /// The turn of a model call that writes a summary: it is none of a run's.
@@ -108,7 +108,7 @@ impl Default for Bounds {
 /// Every model this server can ask.
 #[derive(Debug, Clone)]
 pub struct Models {
-    http: Client,
+    http: HttpClient,
     keys: ProviderKeys,
     clock: SharedClock,
     bounds: Bounds,
@@ -117,7 +117,7 @@ pub struct Models {
 
 impl Models {
     /// A sender over a client of [`client::http_client`].
-    pub fn new(http: Client, keys: ProviderKeys, clock: SharedClock) -> Self {
+    pub fn new(http: HttpClient, keys: ProviderKeys, clock: SharedClock) -> Self {
         let retries = Arc::default();
         Self { http, keys, clock, bounds: Bounds::default(), retries }
     }
@@ -191,10 +191,10 @@ impl Models {
     }
 
     async fn send(&self, call: &ModelCall, capture: &mut Capture) -> Result<Peer, ModelError> {
-        let request =
-            request::of(call, &self.http, &self.keys, capture.request(), self.clock.now())?;
+        let (http, keys) = (self.http.maker(), &self.keys);
+        let request = request::of(call, http, keys, capture.request(), self.clock.now())?;
         capture.sending(&request);
-        let sent = self.http.execute(request).await;
+        let sent = self.http.send(request, self.clock.monotonic()).await;
         sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
     }
 }

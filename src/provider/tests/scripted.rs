@@ -135,8 +135,8 @@ async fn a_scripted_timeout_meets_the_deadline() {
 #[tokio::test]
 async fn a_failure_may_last_for_some_attempts_only() {
     let mut call = scripted(&json!([{"text": "ok", "error": {"kind": "server", "times": 2}}]));
-    for (attempt, fails) in [(1, true), (2, true), (3, false), (4, false)] {
-        call.attempt = attempt;
-        assert_eq!(play(&call).await.0.is_err(), fails, "{attempt}");
+    for (tries, fails) in [(1, true), (2, true), (3, false), (4, false)] {
+        call.tries = tries;
+        assert_eq!(play(&call).await.0.is_err(), fails, "{tries}");
     }
 }
