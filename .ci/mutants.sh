@@ -82,7 +82,9 @@ mutant 'an outcome of an earlier attempt is accepted' state.rs \
 mutant 'the step limit is off by one' turn.rs \
   's/done >= draft\.limits\.max_steps/done > draft.limits.max_steps/'
 mutant 'one model attempt too many' turn.rs \
-  's/attempt\(\) < draft\.limits\.model_attempts/attempt() <= draft.limits.model_attempts/'
+  's/tries\(\) < draft\.limits\.model_attempts/tries() <= draft.limits.model_attempts/'
+mutant 'a fallback has the attempts that are left only' turn.rs \
+  's/draft\.state\.tries\(\) < /draft.state.attempt() < /'
 mutant 'one output retry too many' turn.rs \
   's/n_retries >= draft\.limits\.output_retries/n_retries > draft.limits.output_retries/'
 mutant 'one retry after truncation too many' turn.rs \

@@ -181,6 +181,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
             profile: ProfileOverrides::default(),
             settings: ModelSettings::default(),
             script,
+            fallbacks: Vec::new(),
         },
         instructions: Some(
             "You are a weather assistant. Look things up before you answer.".to_owned(),

@@ -106,10 +106,7 @@ pub async fn engine(
     let egress = &config.egress;
     let allow = egress.allow.iter().map(|pair| format!("{}:{}", pair.host, pair.port));
     let policy = EgressPolicy::new(allow, egress.allow_http)?;
-    let keys = ProviderKeys {
-        openai: config.providers.openai_api_key.clone(),
-        openai_origins: config.providers.openai_origins.clone(),
-    };
+    let keys = ProviderKeys::of(&config.providers);
     let offered = around.ids.secret()?;
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
     Ok(Engine::new(Parts {

@@ -22,17 +22,22 @@ pub use egress::{Egress, HostPort};
 pub use engine::Engine;
 pub use error::ConfigError;
 pub use http::Http;
-pub use providers::Providers;
+pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
 pub use telemetry::{LogFormat, Telemetry};
 
+use std::sync::LazyLock;
+
 use reader::Reader;
 
 /// Every setting there is, in the order in which they are documented.
-pub const SETTINGS: &[Setting] = &[
+pub static SETTINGS: LazyLock<Vec<Setting>> =
+    LazyLock::new(|| [BEFORE_KEYS, &providers::key_settings(), AFTER_KEYS].concat());
+
+const BEFORE_KEYS: &[Setting] = &[
     database::URL,
     database::DATA_DIR,
     database::PG_BIN,
@@ -51,7 +56,15 @@ pub const SETTINGS: &[Setting] = &[
     engine::HEARTBEAT,
     engine::SWEEP,
     engine::DRAIN,
-    providers::OPENAI_API_KEY,
+];
+
+const AFTER_KEYS: &[Setting] = &[
+    providers::AWS_ACCESS_KEY_ID,
+    providers::AWS_SECRET_ACCESS_KEY,
+    providers::AWS_SESSION_TOKEN,
+    providers::AWS_REGION,
+    providers::AWS_DEFAULT_REGION,
+    providers::ORIGINS,
     providers::OPENAI_ORIGINS,
     rendering::FRAMING_TAGS,
     egress::ALLOW,
@@ -90,7 +103,7 @@ impl Config {
     /// Every mistake found, so that an operator corrects them in one round.
     pub fn read(source: &Source) -> Result<Self, Vec<ConfigError>> {
         let mut reader = Reader::new(source);
-        reader.refuse_unknown(SETTINGS);
+        reader.refuse_unknown(&SETTINGS);
         let sections = (
             Http::read(&mut reader),
             Database::read(&mut reader),
@@ -109,8 +122,8 @@ impl Config {
         let (http, database, engine, rendering, egress, providers, auth, redaction, telemetry) =
             sections;
         let (database, providers) = (database?, providers?);
-        let credentials = [&providers.openai_api_key, &auth.api_key, &auth.key_pepper];
-        let redaction = redaction?.and(credentials.map(Option::as_ref), database.url.as_ref());
+        let own = auth.api_key.iter().chain(&auth.key_pepper);
+        let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
         Some(Self {
             http: http?,
             database,

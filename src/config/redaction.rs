@@ -64,11 +64,11 @@ impl Redaction {
     /// The same with credentials of the server.
     pub(super) fn and<'s>(
         mut self,
-        credentials: impl IntoIterator<Item = Option<&'s SecretString>>,
+        credentials: impl IntoIterator<Item = &'s SecretString>,
         database: Option<&SecretString>,
     ) -> Self {
         let long = |secret: &&SecretString| secret.expose_secret().len() >= SECRET_LEN_MIN;
-        self.secrets.extend(credentials.into_iter().flatten().filter(long).cloned());
+        self.secrets.extend(credentials.into_iter().filter(long).cloned());
         let url = database.and_then(|url| Url::parse(url.expose_secret()).ok());
         let password = url.as_ref().and_then(Url::password).map(SecretString::from);
         self.secrets.extend(password.filter(|password| long(&password)));

@@ -34,7 +34,7 @@ impl Setting {
 /// The settings as a Markdown table, for the README.
 pub fn settings_markdown() -> String {
     let mut table = String::from("| setting | default | meaning |\n|---|---|---|\n");
-    for Setting { name, default, meaning, secret } in SETTINGS {
+    for Setting { name, default, meaning, secret } in SETTINGS.iter() {
         let default = default.map_or_else(|| "–".to_owned(), |text| format!("`{text}`"));
         let note = if *secret { " (secret)" } else { "" };
         // Writing to a String cannot fail.
@@ -47,7 +47,7 @@ pub fn settings_markdown() -> String {
 pub fn settings_help() -> String {
     let mut text =
         String::from("Settings (environment variables; an empty value counts as absent):\n");
-    for Setting { name, default, meaning, .. } in SETTINGS {
+    for Setting { name, default, meaning, .. } in SETTINGS.iter() {
         let default = default.map_or_else(String::new, |text| format!(" [default: {text}]"));
         writeln!(text, "  {name}\n          {meaning}{default}").unwrap_or_default();
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::*;
+use crate::domain::provider::Provider;
 
 const HOME: (&str, &str) = ("HOME", "/home/ada");
 
@@ -30,7 +31,9 @@ fn nothing_need_be_set() {
     assert_eq!(config.engine.lease, Duration::from_secs(30));
     assert_eq!(config.engine.drain, Duration::from_secs(25));
     assert!(config.egress.allow.is_empty());
-    assert_eq!(config.providers.openai_origins, ["https://api.openai.com"]);
+    let openai = (Provider::Openai, "https://api.openai.com".to_owned());
+    assert_eq!(config.providers.origins, [openai]);
+    assert!(config.providers.secrets().next().is_none() && config.providers.aws_region.is_none());
     assert_eq!(config.telemetry.format, LogFormat::Text);
 }
 
@@ -170,20 +173,69 @@ fn registered_tags_are_sorted_and_each_mistaken_one_is_told() {
 }
 
 #[test]
-fn a_key_goes_to_listed_origins_only() {
-    let origins = "https://api.openai.com,http://127.0.0.1:9999/";
-    let config = read(&[("AGENTLING_OPENAI_ORIGINS", origins)]).unwrap();
-    let may = |url: &str| config.providers.may_send_openai_key(&url.parse().unwrap());
-    assert!(may("https://api.openai.com/v1/chat/completions"));
-    assert!(may("https://api.openai.com:443/v1"));
-    assert!(may("http://127.0.0.1:9999/v1"));
-    for url in
-        ["http://api.openai.com/", "https://api.openai.com.evil.example/", "http://127.0.0.1:9998/"]
-    {
-        assert!(!may(url), "{url}");
-    }
-    for wrong in ["https://host/path", "https://host/?q", "host", "ftp://host"] {
+fn origins_are_listed_for_a_provider() {
+    let config = read(&[
+        ("AGENTLING_OPENAI_ORIGINS", "https://api.openai.com:443,http://127.0.0.1:9999/"),
+        ("AGENTLING_PROVIDER_ORIGINS", "groq=https://GATE.example:8443, bedrock = http://[::1]:1"),
+    ]);
+    let origins = config.unwrap().providers.origins;
+    let listed: Vec<_> =
+        origins.iter().map(|(provider, origin)| (provider.label(), origin.as_str())).collect();
+    let wanted = [
+        ("openai", "https://api.openai.com"),
+        ("openai", "http://127.0.0.1:9999"),
+        ("groq", "https://gate.example:8443"),
+        ("bedrock", "http://[::1]:1"),
+    ];
+    assert_eq!(listed, wanted);
+    for wrong in ["https://host/path", "https://host/?q", "host", "ftp://host", "https://u@host"] {
         assert_eq!(errors(&[("AGENTLING_OPENAI_ORIGINS", wrong)]).len(), 1, "{wrong}");
+        let pair = format!("groq={wrong}");
+        assert_eq!(errors(&[("AGENTLING_PROVIDER_ORIGINS", pair.as_str())]).len(), 1, "{wrong}");
+    }
+    for wrong in ["https://host", "nobody=https://host", "scripted=https://host", "groq"] {
+        assert_eq!(errors(&[("AGENTLING_PROVIDER_ORIGINS", wrong)]).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
+    let variables = Provider::ALL.iter().map(|provider| provider.transport().key_variable);
+    let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+    for name in variables.filter(|name| !name.is_empty()).chain(names) {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        assert!(setting.is_some_and(|setting| setting.secret), "{name}");
+    }
+    let keys: Vec<_> = SETTINGS
+        .iter()
+        .filter(|setting| setting.secret && setting.name != "DATABASE_URL")
+        .map(|setting| (setting.name, format!("canary-{}", setting.name)))
+        .collect();
+    let pairs: Vec<_> = keys.iter().map(|(name, key)| (*name, key.as_str())).collect();
+    let config = read(&pairs).unwrap();
+    assert!(!format!("{config:?}").contains("canary"));
+    let scrubbed: Vec<_> =
+        config.redaction.secrets.iter().map(ExposeSecret::expose_secret).collect();
+    for (name, key) in &keys {
+        assert!(scrubbed.contains(&key.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn keys_of_amazon_come_in_pairs_and_a_region_is_a_part_of_a_host() {
+    let id = ("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE");
+    let secret = ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG");
+    assert!(read(&[id, secret]).unwrap().providers.aws.is_some());
+    for lone in [id, secret] {
+        let found = errors(&[lone]);
+        assert!(found.len() == 1 && found[0].contains("must be set where"), "{found:?}");
+    }
+    let region = |pairs: &[(&str, &str)]| read(pairs).unwrap().providers.aws_region;
+    let (first, second) = (("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "us-east-1"));
+    assert_eq!(region(&[second, first]).as_deref(), Some("eu-west-1"));
+    assert_eq!(region(&[second]).as_deref(), Some("us-east-1"));
+    for wrong in ["eu.west", "EU-WEST-1", "a/b", "evil.example/"] {
+        assert_eq!(errors(&[("AWS_REGION", wrong)]).len(), 1, "{wrong}");
     }
 }
 

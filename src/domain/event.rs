@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::model::{ModelSpec, Provider};
 use super::run::RunFacts;
 use crate::labels;
 
@@ -73,6 +74,9 @@ pub enum EventData {
         turn: u32,
         /// The attempt.
         attempt: u32,
+        /// The model that is asked in place of the agent's first one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fallback: Option<AskedFallback>,
     },
     /// A call of an `action` step: what was asked for `tool.call`, how it ended for `tool.result`.
     Call {
@@ -90,6 +94,33 @@ pub enum EventData {
         /// The last turn whose reply is over when it is recorded; 0 before the first.
         turn: u32,
     },
+}
+
+/// A model that is asked in place of the agent's first one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedFallback {
+    /// Its place among the fallbacks, from 1.
+    pub place: u32,
+    /// How many attempts at the turn other models had before it.
+    pub after: u32,
+    /// Which it is.
+    pub model: ModelName,
+}
+
+/// Whom a model is asked from, and its name there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ModelName {
+    /// Who serves the model.
+    pub provider: Provider,
+    /// The provider's name for it.
+    pub name: String,
+}
+
+impl ModelName {
+    /// That of a model.
+    pub fn of(spec: &ModelSpec) -> Self {
+        Self { provider: spec.provider, name: spec.name.clone() }
+    }
 }
 
 /// A piece of a reply on its way, not durable: it has no place in the sequence.

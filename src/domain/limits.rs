@@ -2,7 +2,7 @@
 
 use super::agent::AgentSpec;
 
-/// Attempts of one turn before a retryable model error becomes final.
+/// Attempts of one model at one turn before a retryable model error becomes final.
 pub const MODEL_ATTEMPTS: u32 = 4;
 
 /// Corrective retries in a row for replies that cannot be parsed.
@@ -23,8 +23,10 @@ pub struct Limits {
     pub loop_limit: u32,
     /// Retries in a row for replies that cannot be used.
     pub output_retries: u32,
-    /// Attempts of one turn.
+    /// Attempts that each model has at one turn.
     pub model_attempts: u32,
+    /// Models that may be asked after the first.
+    pub fallbacks: u32,
     /// Whether calls of one turn may run concurrently.
     pub parallel_tools: bool,
 }
@@ -37,6 +39,7 @@ impl Limits {
             loop_limit: spec.loop_limit,
             output_retries: spec.output_retries,
             model_attempts: MODEL_ATTEMPTS,
+            fallbacks: u32::try_from(spec.model.fallbacks.len()).unwrap_or(u32::MAX),
             parallel_tools: spec.parallel_tools,
         }
     }

@@ -32,6 +32,12 @@ pub struct ModelSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1000)]
     pub script: Vec<ScriptTurn>,
+    /// Models to ask, in order, when this one has failed for good in a turn; the next turn begins with
+    /// this one again. A failure that another model would share, such as a refused request, ends the run
+    /// all the same. At most 4, and they have no fallbacks of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 4, no_recursion)]
+    pub fallbacks: Vec<Self>,
 }
 
 /// Facts about a model behind its address that take the place of what the server assumes; each is
@@ -242,6 +248,29 @@ impl ModelErrorKind {
             | Self::TooLarge
             | Self::ContentFilter
             | Self::UnusableOutput => false,
+        }
+    }
+
+    /// Whether another model may do what one has failed to do. What is wrong with the request or with
+    /// what was asked for is as wrong elsewhere.
+    pub const fn may_pass_elsewhere(self) -> bool {
+        match self {
+            Self::BadRequest | Self::ContentFilter | Self::UnusableOutput => false,
+            Self::Auth
+            | Self::Permission
+            | Self::NotFound
+            | Self::Quota
+            | Self::RateLimit
+            | Self::ContextWindow
+            | Self::TooLarge
+            | Self::ToolGenerationFailed
+            | Self::Overloaded
+            | Self::Unavailable
+            | Self::Server
+            | Self::Timeout
+            | Self::Transport
+            | Self::Protocol
+            | Self::TruncatedStream => true,
         }
     }
 }

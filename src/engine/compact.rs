@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compaction::{summarise, summary_call};
-use super::perform::for_good;
+use super::perform::{NO_RETRIES_LEFT, NoRetriesLeft, for_good, pause_before};
 use super::{Context, WhichAgent, accept};
 use crate::domain::id::TenantId;
-use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::model::ModelError;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::step::{Replaces, Step, StepContent, SummaryStep};
 use crate::domain::thread::Thread;
 use crate::error::AgentlingError;
-use crate::provider::{ModelCall, retry};
+use crate::provider::ModelCall;
 use crate::render::compaction::{Cut, gains, retells};
 use crate::render::framing::Tags;
 use crate::render::profile::Profile;
@@ -144,17 +143,21 @@ async fn patiently(
     let mut attempt = 1;
     loop {
         let timeout = deadline.saturating_sub(clock.monotonic());
-        let error =
-            match summarise(context, cut, &ModelCall { attempt, timeout, ..call.clone() }).await {
-                Ok(summary) => return Ok(summary),
-                // No run is there to count what it took.
-                Err(failed) => for_good(failed.error),
-            };
+        let call = ModelCall { attempt, tries: attempt, timeout, ..call.clone() };
+        let error = match summarise(context, cut, &call).await {
+            Ok(summary) => return Ok(summary),
+            // No run is there to count what it took.
+            Err(failed) => for_good(failed.error),
+        };
         let left = deadline.saturating_sub(clock.monotonic());
-        let pause = retry::backoff(attempt, error.retry_after_ms, context.jitter());
-        let pause =
-            pause.filter(|pause| error.retryable && attempt < MODEL_ATTEMPTS && *pause < left);
-        let Some(pause) = pause else { return Err(error) };
+        let pause = match pause_before(context, &call, &error, left) {
+            Ok(Some(pause)) => pause,
+            Ok(None) => return Err(error),
+            Err(NoRetriesLeft) => {
+                let operator_detail = format!("{}; {NO_RETRIES_LEFT}", error.operator_detail);
+                return Err(ModelError { operator_detail, ..error });
+            }
+        };
         tokio::time::sleep(pause).await;
         attempt += 1;
     }

@@ -36,7 +36,6 @@ pub(super) enum Shortening {
 pub(super) struct Compactor {
     redactor: Arc<Redactor>,
     strategy: ContextStrategy,
-    window: Option<u32>,
     tags: Tags,
     first_seq: i64,
     /// The window of the model, should it refuse the prompt that it was last sent.
@@ -52,7 +51,6 @@ impl Compactor {
         Self {
             redactor: Arc::clone(redactor),
             strategy: loaded.agent.context_strategy,
-            window: Profile::resolve(&loaded.agent.model).context_window,
             tags: Tags::stored(&loaded.framing.tags),
             first_seq: loaded.memory_from,
             window_below: 0,
@@ -81,11 +79,12 @@ impl Compactor {
         state: &State,
         history: &[StepContent],
     ) -> Option<Shortening> {
-        self.window_below = compaction::window_below(&call.prompt, self.window);
+        let window = call.profile.context_window;
+        self.window_below = compaction::window_below(&call.prompt, window);
         self.is_shortening = self.is_needed(call, state);
         self.is_shortening.then(|| {
             let is_refused = self.refused == call.turn;
-            let window = if is_refused { Some(self.window_below) } else { self.window };
+            let window = if is_refused { Some(self.window_below) } else { window };
             // What does not fit after one time will not fit after another.
             let strategy =
                 if state.is_compacted() { ContextStrategy::Error } else { self.strategy };
@@ -97,7 +96,7 @@ impl Compactor {
                 Some(cut) => {
                     let told = redacted(history, &self.redactor);
                     let steps = (&*told, self.first_seq);
-                    let (reader, bounds) = ((&self.tags, window), (call.attempt, call.timeout));
+                    let (reader, bounds) = ((&self.tags, window), (call.tries, call.timeout));
                     let asked = summary_call(&call.spec, steps, cut, reader, bounds);
                     Shortening::Summarise(cut, Box::new(asked))
                 }
@@ -110,7 +109,7 @@ impl Compactor {
             // Once it is shorter, whoever refused it judges again.
             !state.is_compacted()
         } else {
-            !compaction::fits(&call.prompt, self.window)
+            !compaction::fits(&call.prompt, call.profile.context_window)
         }
     }
 
@@ -135,11 +134,12 @@ pub(super) fn summary_call(
     steps: (&[StepContent], i64),
     cut: Cut,
     reader: (&Tags, Option<u32>),
-    (attempt, timeout): (u32, Duration),
+    (tries, timeout): (u32, Duration),
 ) -> ModelCall {
     let profile = Profile::resolve(model);
     let prompt = compaction::summary_prompt(model, steps, cut.through_seq, reader);
-    ModelCall { spec: model.clone(), prompt, profile, turn: SUMMARY_TURN, attempt, timeout }
+    let (spec, turn, attempt) = (model.clone(), SUMMARY_TURN, tries);
+    ModelCall { spec, prompt, profile, turn, attempt, tries, timeout }
 }
 
 /// Makes the conversation shorter before a call. A summary is a model call of its own, within the time
@@ -166,7 +166,7 @@ pub(super) async fn shorten(
         Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
         Err(Unsummarised { error, spent }) => {
             let error = for_good(error);
-            Done { spent, ..failed(context, (effect, (turn, attempt)), &error, deadline) }
+            Done { spent, ..failed(context, effect, asked, &error, deadline) }
         }
     }
 }
@@ -191,8 +191,7 @@ pub(super) async fn summarise(
     cut: Cut,
     call: &ModelCall,
 ) -> Result<SummaryStep, Unsummarised> {
-    let answer = context.parts.models.call(call, &mut |_| {}).await?;
-    let mut reply = answer.reply;
+    let mut reply = context.parts.models.call(call, &mut |_| {}).await.outcome?;
     sanitise::reply(&mut reply);
     let usage = reply.usage;
     match text_of(&reply, call.spec.provider) {

@@ -188,9 +188,12 @@ impl Driver {
     async fn finish(&mut self, mut done: Done) -> Result<Hold, StoreError> {
         self.running.remove(&done.effect);
         self.performer.reconsider(&mut done, &self.state, &self.journal.history);
-        self.performer.pause(done.pause.unwrap_or_default());
         self.journal.count(done.spent.unwrap_or_default());
+        let asked = self.state.fallback();
         let hold = self.take(done.input, done.heard).await?;
+        // Another model has no reason to wait for what the one before it asked for.
+        let pause = done.pause.filter(|_| self.state.fallback() == asked);
+        self.performer.pause(pause.unwrap_or_default());
         if let Some(detail) = done.operator_detail {
             let run = self.claim.run;
             let error_id = self.journal.facts.failure.as_ref().map(|f| f.error_id.to_string());

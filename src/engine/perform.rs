@@ -9,10 +9,11 @@ use futures::future::BoxFuture;
 use super::compaction::{Compactor, shorten};
 use super::feed::Publisher;
 use super::predecessor::Predecessor;
-use super::prompt::{Prompter, Told};
+use super::prompt::{Asked, Prompter, Told};
 use super::{Context, sanitise};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
+use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
 use crate::domain::model::{ModelError, ModelErrorKind, Usage};
 use crate::domain::run::{Failure, FailureCause};
@@ -20,7 +21,7 @@ use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::provider::{ModelAnswer, ModelCall, retry};
+use crate::provider::{Attempt, ModelCall, retry};
 use crate::render::redact::Redactor;
 use crate::store::journal::{Exchange, LoadedRun};
 use crate::store::lease::Claim;
@@ -110,7 +111,9 @@ impl Performer {
     ) -> BoxFuture<'static, Done> {
         match &effect {
             Effect::CallModel { turn, attempt, closing } => {
-                let call = self.model_call((*turn, *attempt), *closing, history);
+                // What is due is due in this state.
+                let asked = Asked { turn: *turn, attempt: *attempt, ..Asked::of(state) };
+                let call = self.model_call(asked, *closing, history);
                 let shortening = self.compactor.shortening(&call, state, history);
                 let pause = std::mem::take(&mut self.pause);
                 let left = call.timeout;
@@ -151,6 +154,7 @@ impl Performer {
         if !state.awaits_reply(partial.turn, partial.attempt) {
             return None;
         }
+        let (model, _) = self.prompter.model(state.fallback());
         let mut parts = Vec::new();
         if !partial.thinking.is_empty() {
             parts.push(ReplyPart::Thinking(ThinkingPart {
@@ -158,15 +162,15 @@ impl Performer {
                 signature: None,
                 id: None,
                 echo: None,
-                issuer: Some(self.prompter.agent.model.provider),
+                issuer: Some(model.provider),
             }));
         }
         if !partial.text.is_empty() {
             parts.push(ReplyPart::Text(TextPart { text: partial.text, echo: None }));
         }
         let mut reply = Reply {
-            provider: Some(self.prompter.agent.model.provider),
-            model: Some(self.prompter.agent.model.name.clone()),
+            provider: Some(model.provider),
+            model: Some(model.name.clone()),
             response_id: None,
             finish_reason: None,
             usage: None,
@@ -187,15 +191,10 @@ impl Performer {
         bound.saturating_sub(now.saturating_sub(self.began.1))
     }
 
-    fn model_call(
-        &mut self,
-        (turn, attempt): (u32, u32),
-        closing: bool,
-        history: &[StepContent],
-    ) -> ModelCall {
+    fn model_call(&mut self, asked: Asked, closing: bool, history: &[StepContent]) -> ModelCall {
         let told = Told { steps: history, first_seq: self.first_seq, closing };
-        let timeout = self.time_left(turn);
-        self.prompter.call(told, (turn, attempt), timeout)
+        let timeout = self.time_left(asked.turn);
+        self.prompter.call(told, asked, timeout)
     }
 
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
@@ -232,8 +231,10 @@ async fn ask(
     let answer = context.parts.models.call(&call, &mut on_delta);
     let (answer, before) = futures::join!(answer, predecessor.known(context));
     publisher.arrived();
-    match answer {
-        Ok(ModelAnswer { reply, request, response, .. }) => {
+    let request = answer.body();
+    let Attempt { outcome, response, .. } = answer;
+    match outcome {
+        Ok(reply) => {
             let (raw_reply, first_seq) = (response.to_vec(), *first_seq);
             let exchange = Exchange { request: before.compare(&request), first_seq, raw_reply };
             let heard = Some(Heard { exchange, request });
@@ -241,7 +242,7 @@ async fn ask(
         }
         Err(error) => {
             let error = for_good(error);
-            failed(context, (effect, (turn, attempt)), &error, deadline)
+            failed(context, effect, &call, &error, deadline)
         }
     }
 }
@@ -276,23 +277,54 @@ fn read(
 /// What comes of a model call that failed.
 pub(super) fn failed(
     context: &Context,
-    (effect, (turn, attempt)): (Effect, (u32, u32)),
+    effect: Effect,
+    call: &ModelCall,
     error: &ModelError,
     deadline: Duration,
 ) -> Done {
+    let (turn, attempt) = (call.turn, call.attempt);
     // A pause that outlasts the turn's time leaves nothing to try again in.
     let left = deadline.saturating_sub(context.parts.clock.monotonic());
-    let pause = retry::backoff(attempt, error.retry_after_ms, context.jitter());
-    let pause = pause.filter(|pause| *pause < left);
+    let pause = pause_before(context, call, error, left);
     let cause = FailureCause::Model {
         provider: error.provider,
         provider_status: error.provider_status,
         kind: error.kind,
     };
     let failure = Failure { cause, detail: error.to_string() };
-    // A provider that asks for more patience than a run has is as good as one that said no.
-    let retryable = error.retryable && pause.is_some();
-    let input = Input::ModelFailed { turn, attempt, retryable, failure };
-    let operator_detail = Some(error.operator_detail.clone());
+    let elsewhere = error.kind.may_pass_elsewhere() && !left.is_zero();
+    let retryable = pause.is_ok_and(|pause| pause.is_some());
+    let input = Input::ModelFailed { turn, attempt, retryable, elsewhere, failure };
+    let mut operator_detail = error.operator_detail.clone();
+    if pause == Err(NoRetriesLeft) {
+        operator_detail.push_str("; it is not tried again: ");
+        operator_detail.push_str(NO_RETRIES_LEFT);
+    }
+    let (operator_detail, pause) = (Some(operator_detail), pause.unwrap_or_default());
     Done { operator_detail, pause, ..Done::of(effect, input) }
+}
+
+/// What the operator is told of a failure that is final before its time.
+pub(super) const NO_RETRIES_LEFT: &str =
+    "the retries of this key or server are used up, which are a tenth of its calls and three";
+
+/// What is called has used up its retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRetriesLeft;
+
+/// How long to wait before a model is asked again that failed so, where that is worth it and ends in the
+/// time that is left; a provider that asks for more patience is as good as one that said no.
+pub(super) fn pause_before(
+    context: &Context,
+    call: &ModelCall,
+    error: &ModelError,
+    left: Duration,
+) -> Result<Option<Duration>, NoRetriesLeft> {
+    let pause = retry::backoff(call.tries, error.retry_after_ms, context.jitter());
+    let pause = pause.filter(|pause| error.retryable && *pause < left);
+    match pause.filter(|_| call.tries < MODEL_ATTEMPTS) {
+        None => Ok(None),
+        Some(pause) if context.parts.models.may_retry(&call.spec) => Ok(Some(pause)),
+        Some(_) => Err(NoRetriesLeft),
+    }
 }

@@ -8,9 +8,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::redaction::logged;
 use crate::domain::agent::AgentSpec;
+use crate::domain::model::ModelSpec;
 use crate::domain::request::BodyHash;
 use crate::domain::step::StepContent;
 use crate::domain::thread::Framing;
+use crate::machine::state::State;
 use crate::provider::ModelCall;
 use crate::render::observation::OutputLimits;
 use crate::render::profile::Profile;
@@ -45,6 +47,31 @@ pub(super) struct Told<'a> {
     pub(super) closing: bool,
 }
 
+/// Which attempt a model is asked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// The turn.
+    pub(super) turn: u32,
+    /// The attempt at the turn.
+    pub(super) attempt: u32,
+    /// How often the model has been asked at the turn, this time included.
+    pub(super) tries: u32,
+    /// The place of the model among the fallbacks, from 1; 0 for the agent's first model.
+    pub(super) fallback: u32,
+}
+
+impl Asked {
+    /// What is due in a state.
+    pub(super) const fn of(state: &State) -> Self {
+        Self {
+            turn: state.turn(),
+            attempt: state.attempt(),
+            tries: state.tries(),
+            fallback: state.fallback(),
+        }
+    }
+}
+
 impl Prompter {
     pub(super) fn new(
         toolbox: &Toolbox,
@@ -63,14 +90,10 @@ impl Prompter {
     }
 
     /// The call of an attempt at a turn, which may take this long.
-    pub(super) fn call(
-        &self,
-        told: Told<'_>,
-        (turn, attempt): (u32, u32),
-        timeout: Duration,
-    ) -> ModelCall {
+    pub(super) fn call(&self, told: Told<'_>, asked: Asked, timeout: Duration) -> ModelCall {
+        let (model, profile) = self.model(asked.fallback);
         let input = RenderInput {
-            model: &self.agent.model,
+            model,
             instructions: self.agent.instructions.as_deref(),
             steps: told.steps,
             first_seq: told.first_seq,
@@ -82,18 +105,28 @@ impl Prompter {
             redactor: &self.redactor,
         };
         ModelCall {
-            spec: self.agent.model.clone(),
-            prompt: render(&input, &self.profile),
-            profile: self.profile,
-            turn,
-            attempt,
+            spec: model.clone(),
+            prompt: render(&input, &profile),
+            profile,
+            turn: asked.turn,
+            attempt: asked.attempt,
+            tries: asked.tries,
             timeout,
         }
     }
 
+    /// A model of the agent and what it can do: the first one, or a fallback by its place from 1.
+    pub(super) fn model(&self, fallback: u32) -> (&ModelSpec, Profile) {
+        let place = usize::try_from(fallback).ok().and_then(|place| place.checked_sub(1));
+        place.and_then(|place| self.agent.model.fallbacks.get(place)).map_or_else(
+            || (&self.agent.model, self.profile),
+            |fallback| (fallback, Profile::resolve(fallback)),
+        )
+    }
+
     /// The call as it would be made now, without making it.
     pub(super) fn dry_call(&self, told: Told<'_>) -> ModelCall {
-        self.call(told, (1, 1), Duration::ZERO)
+        self.call(told, Asked { turn: 1, attempt: 1, tries: 1, fallback: 0 }, Duration::ZERO)
     }
 }
 

@@ -127,7 +127,7 @@ impl RunWatch {
     fn note(&mut self, event: &RunEvent) {
         self.after = event.seq;
         match &event.data {
-            EventData::Turn { turn, attempt } => {
+            EventData::Turn { turn, attempt, .. } => {
                 self.closed = self.closed.max((*turn, attempt.saturating_sub(1)));
             }
             EventData::Call { turn, .. } | EventData::Step { turn, .. } => {

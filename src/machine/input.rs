@@ -35,6 +35,8 @@ pub enum Input {
         attempt: u32,
         /// Whether another attempt may succeed.
         retryable: bool,
+        /// Whether another model may succeed.
+        elsewhere: bool,
         /// What a final failure says.
         failure: Failure,
     },

@@ -50,9 +50,9 @@ pub fn decide(state: &State, input: Input, around: Surroundings<'_>) -> Vec<Reco
                 turn::replied(&mut draft, reply, calls, verdict);
             }
         }
-        Input::ModelFailed { turn, attempt, retryable, failure } => {
+        Input::ModelFailed { turn, attempt, retryable, elsewhere, failure } => {
             if state.awaits_reply(turn, attempt) {
-                turn::model_failed(&mut draft, retryable, failure);
+                turn::model_failed(&mut draft, (retryable, elsewhere), failure);
             }
         }
         Input::Compacted { turn, attempt, summary } => {

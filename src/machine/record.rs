@@ -27,6 +27,15 @@ pub enum Record {
         /// Whether it is the last turn, without tools.
         closing: bool,
     },
+    /// The model that was asked has failed for good: another one is asked for the rest of the turn.
+    FellBack {
+        /// The turn.
+        turn: u32,
+        /// The last attempt that the model had which failed.
+        attempt: u32,
+        /// The place of the one that is asked among the fallbacks, from 1.
+        fallback: u32,
+    },
     /// The loop speaks in the system voice: a `system` step.
     SystemSaid {
         /// The text.

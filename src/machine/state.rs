@@ -108,6 +108,10 @@ pub struct State {
     turn: u32,
     attempt: u32,
     closing: bool,
+    /// The place of the model that is asked among the fallbacks; 0 for the first model.
+    fallback: u32,
+    /// The attempts at the turn that other models had.
+    elsewhere: u32,
     calls: Vec<Call>,
     provider: Option<Provider>,
     pub(super) said: Said,
@@ -137,6 +141,17 @@ impl State {
     /// The current or last attempt of that turn.
     pub const fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// The place of the model that is asked among the fallbacks, from 1; 0 for the first model, which
+    /// every turn begins with.
+    pub const fn fallback(&self) -> u32 {
+        self.fallback
+    }
+
+    /// How often the model that is asked has been asked in this turn, this time included.
+    pub const fn tries(&self) -> u32 {
+        self.attempt.saturating_sub(self.elsewhere)
     }
 
     /// Whether the current turn is the last one, without tools.
@@ -213,6 +228,10 @@ impl State {
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start_turn(*turn, *attempt, *closing);
             }
+            Record::FellBack { attempt, fallback, .. } => {
+                self.elsewhere = *attempt;
+                self.fallback = *fallback;
+            }
             Record::SystemSaid { .. } => {}
             Record::Compacted { turn, .. } => self.compacted_turn = *turn,
             Record::MessageGiven { number, .. } => self.take_message(*number),
@@ -244,10 +263,20 @@ impl State {
         self.attempt = attempt;
         self.closing = closing;
         self.calls.clear();
+        if attempt == 1 {
+            self.forget_fallback();
+        }
+    }
+
+    /// Which model answered is of no account once it has.
+    const fn forget_fallback(&mut self) {
+        self.fallback = 0;
+        self.elsewhere = 0;
     }
 
     fn hear(&mut self, reply: &Reply, calls: &[PlannedCall]) {
         self.phase = Phase::Acting;
+        self.forget_fallback();
         self.provider = reply.provider.or(self.provider);
         self.said = Said {
             text: reply.text(),

@@ -48,14 +48,22 @@ pub(super) fn next(draft: &mut Draft<'_>) {
 /// Asks the model again after its worker was lost. The attempt is counted, so that a request that
 /// kills the process cannot loop for ever.
 pub(super) fn reclaim(draft: &mut Draft<'_>) {
-    let bound = draft.limits.model_attempts.saturating_add(RECLAIMS);
+    let n_models = draft.limits.fallbacks.saturating_add(1);
+    let bound = draft.limits.model_attempts.saturating_mul(n_models).saturating_add(RECLAIMS);
     if draft.state.attempt() < bound { again(draft) } else { draft.fail(poisoned()) }
 }
 
-/// Asks the model again where another attempt may succeed and is left, else ends the run.
-pub(super) fn model_failed(draft: &mut Draft<'_>, retryable: bool, failure: Failure) {
-    if retryable && draft.state.attempt() < draft.limits.model_attempts {
+/// Asks the model again where another attempt may succeed and is left, else the next model where there
+/// is one that may do better, else ends the run.
+pub(super) fn model_failed(
+    draft: &mut Draft<'_>,
+    (retryable, elsewhere): (bool, bool),
+    failure: Failure,
+) {
+    if retryable && draft.state.tries() < draft.limits.model_attempts {
         again(draft);
+    } else if elsewhere && draft.state.fallback() < draft.limits.fallbacks {
+        fall_back(draft);
     } else {
         draft.fail(failure);
     }
@@ -67,6 +75,16 @@ pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
     if !draft.state.is_compacted() {
         draft.push(Record::Compacted { turn: draft.state.turn(), summary });
     }
+}
+
+/// Asks the next model, for the rest of this turn: the next turn begins with the first one again.
+fn fall_back(draft: &mut Draft<'_>) {
+    draft.push(Record::FellBack {
+        turn: draft.state.turn(),
+        attempt: draft.state.attempt(),
+        fallback: draft.state.fallback().saturating_add(1),
+    });
+    again(draft);
 }
 
 fn again(draft: &mut Draft<'_>) {

@@ -1,60 +1,93 @@
 //! Reading an answer: an error by its status, a stream, or a whole body.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Bounds;
+use super::attempt::Capture;
 use super::peer::Peer;
+use super::retry;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
-use crate::wire::{self, DeltaPiece, RetryHints, StreamDecoder};
+use crate::wire::{self, DeltaPiece, Framing, RetryHints, StreamDecoder};
 
-/// Reads one answer.
-pub(super) struct Reader {
+/// Reads one answer, and keeps its bytes.
+pub(super) struct Reader<'c> {
     pub(super) provider: Provider,
     pub(super) bounds: Bounds,
     pub(super) peer: Peer,
+    pub(super) capture: &'c mut Capture,
 }
 
-impl Reader {
-    /// The reply and the bytes it was read from.
+/// What an answer should look like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// How it is framed if it is a stream.
+    pub(super) framing: Framing,
+    /// Whether a stream is asked for.
+    pub(super) streams: bool,
+}
+
+impl Asked {
+    /// Whether an answer is a stream. Some servers stream unasked, some answer a request for a stream
+    /// with a plain body or a page, and some put the wrong name on what they send: where the first
+    /// byte tells, it is believed before the content type, and what says nothing about itself is taken
+    /// for what was asked.
+    fn is_stream(self, content_type: &str, first: Option<u8>) -> bool {
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        let named = essence.eq_ignore_ascii_case(self.framing.media_type());
+        match (self.framing, first) {
+            (Framing::Events | Framing::EventStream, Some(b'{' | b'[')) | (_, Some(b'<')) => false,
+            (Framing::Events, Some(b'd' | b'e' | b':')) => true,
+            // A stream of one line is a whole body too, and is read as one.
+            (Framing::Lines, Some(b'{')) => named || self.streams,
+            _ => named || (self.streams && !is_document(essence)),
+        }
+    }
+}
+
+/// Whether a media type is one of whole documents.
+fn is_document(essence: &str) -> bool {
+    let essence = essence.to_ascii_lowercase();
+    essence.contains("json") || essence.contains("html")
+}
+
+impl Reader<'_> {
+    /// The reply.
     pub(super) async fn read(
         mut self,
-        streams: bool,
+        asked: Asked,
         now: DateTime<Utc>,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<(Reply, Bytes), ModelError> {
+    ) -> Result<Reply, ModelError> {
         if !(200..300).contains(&self.peer.status) {
             return Err(self.refusal(now).await);
         }
-        if self.holds_events(streams) {
+        while self.first_byte().is_none() {
+            let Some(bytes) = self.next(self.has_begun()).await? else { break };
+            self.keep(&bytes)?;
+        }
+        if asked.is_stream(&self.peer.content_type, self.first_byte()) {
             return self.read_events(on_delta).await;
         }
-        let mut body = BytesMut::new();
-        while let Some(bytes) = self.next(!body.is_empty()).await? {
-            self.keep(&mut body, &bytes)?;
+        while let Some(bytes) = self.next(true).await? {
+            self.keep(&bytes)?;
         }
-        let reply = wire::decode(self.provider, &body)?;
-        Ok((reply, body.freeze()))
+        wire::decode(self.provider, self.capture.body())
     }
 
-    /// Some servers stream unasked, and some answer a request for a stream with a plain body or a
-    /// page. What says nothing about itself is taken for what was asked.
-    fn holds_events(&self, streams: bool) -> bool {
-        let content_type = self.peer.content_type.to_ascii_lowercase();
-        let plain = content_type.contains("json") || content_type.contains("html");
-        content_type.starts_with("text/event-stream") || (streams && !plain)
+    /// The first byte of the body that is not white space, which keeps connections alive.
+    fn first_byte(&self) -> Option<u8> {
+        self.capture.body().iter().copied().find(|byte| !byte.is_ascii_whitespace())
     }
 
     /// Reads the beginning of an error's body; that it breaks off takes nothing from its status.
     async fn refusal(mut self, now: DateTime<Utc>) -> ModelError {
-        let mut body = BytesMut::new();
-        while body.len() < self.bounds.error {
+        while self.capture.body().len() < self.bounds.error {
             let Ok(Some(bytes)) = self.next(true).await else { break };
-            body.extend_from_slice(&bytes);
+            self.capture.keep(&bytes, self.bounds.error);
         }
-        body.truncate(self.bounds.error);
         let hints = RetryHints {
             retry_after_ms: self.peer.retry_after_ms,
             retry_after: self.peer.retry_after,
@@ -62,34 +95,44 @@ impl Reader {
             error_type: self.peer.error_type,
             now,
         };
-        wire::classify(self.provider, self.peer.status, &hints, &body)
+        let status = self.peer.status;
+        let mut error = wire::classify(self.provider, status, &hints, self.capture.body());
+        if error.kind == ModelErrorKind::RateLimit {
+            let counters = &self.peer.counters;
+            let hint = retry::reset_ms(counters.iter().map(|(left, reset)| (&**left, &**reset)));
+            error.retry_after_ms = error.retry_after_ms.or(hint);
+        }
+        error
     }
 
     async fn read_events(
         mut self,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<(Reply, Bytes), ModelError> {
+    ) -> Result<Reply, ModelError> {
         let mut decoder = StreamDecoder::new(self.provider);
-        let mut body = BytesMut::new();
+        let mut read = 0;
         let mut until = None;
-        while !decoder.is_done() {
-            let next = self.next_until(!body.is_empty(), until).await;
-            let bytes = match next {
-                Ok(Some(bytes)) => bytes,
+        loop {
+            let fresh = self.capture.body().get(read..).unwrap_or_default();
+            read += fresh.len();
+            decoder.push(fresh)?.into_iter().for_each(&mut *on_delta);
+            if decoder.is_done() {
+                break;
+            }
+            if decoder.is_complete() && until.is_none() {
+                until = Some(Instant::now() + self.bounds.linger);
+            }
+            match self.next_until(until).await {
+                Ok(Some(bytes)) => self.keep(&bytes)?,
                 Ok(None) => break,
                 // The model has said why it stopped: nothing of its reply is missing.
                 Err(_) if decoder.is_complete() => break,
                 Err(error) => return Err(error),
-            };
-            self.keep(&mut body, &bytes)?;
-            decoder.push(&bytes)?.into_iter().for_each(&mut *on_delta);
-            if decoder.is_complete() && until.is_none() {
-                until = Some(Instant::now() + self.bounds.linger);
             }
         }
         let reply = decoder.finish()?;
         self.release().await;
-        Ok((reply, body.freeze()))
+        Ok(reply)
     }
 
     /// Takes the end of the body when it is already there, so that the connection can be used
@@ -99,11 +142,8 @@ impl Reader {
         drop(timeout(std::time::Duration::from_millis(20), end).await);
     }
 
-    async fn next_until(
-        &mut self,
-        begun: bool,
-        until: Option<Instant>,
-    ) -> Result<Option<Bytes>, ModelError> {
+    async fn next_until(&mut self, until: Option<Instant>) -> Result<Option<Bytes>, ModelError> {
+        let begun = self.has_begun();
         match until {
             Some(until) => timeout_at(until, self.next(begun)).await.unwrap_or(Ok(None)),
             None => self.next(begun).await,
@@ -124,13 +164,65 @@ impl Reader {
         })
     }
 
-    fn keep(&self, body: &mut BytesMut, bytes: &Bytes) -> Result<(), ModelError> {
-        if body.len() + bytes.len() > self.bounds.reply {
-            let what = format!("the answer is larger than {} bytes", self.bounds.reply);
-            let error = ModelError::new(self.provider, ModelErrorKind::Protocol, what);
-            return Err(ModelError { retryable: false, ..error });
+    fn has_begun(&self) -> bool {
+        !self.capture.body().is_empty()
+    }
+
+    fn keep(&mut self, bytes: &Bytes) -> Result<(), ModelError> {
+        if self.capture.keep(bytes, self.bounds.reply) {
+            return Ok(());
         }
-        body.extend_from_slice(bytes);
-        Ok(())
+        let what = format!("the answer is larger than {} bytes", self.bounds.reply);
+        let error = ModelError::new(self.provider, ModelErrorKind::Protocol, what);
+        Err(ModelError { retryable: false, ..error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_stream_by_its_first_byte_then_by_its_name_then_by_what_was_asked() {
+        let stream = |framing, streams, content_type: &str, first: Option<u8>| {
+            Asked { framing, streams }.is_stream(content_type, first)
+        };
+        let (events, lines, frames) = (Framing::Events, Framing::Lines, Framing::EventStream);
+        for (framing, content_type, first) in [
+            (events, "text/event-stream; charset=utf-8", b'd'),
+            (events, "Text/Event-Stream", b'i'),
+            (events, "application/json", b'd'),
+            (events, "application/json", b':'),
+            (lines, "application/x-ndjson", b'{'),
+            (frames, "application/vnd.amazon.eventstream", 0),
+        ] {
+            for streams in [true, false] {
+                let is_stream = stream(framing, streams, content_type, Some(first));
+                assert!(is_stream, "{framing:?} {content_type} {first}");
+            }
+        }
+        for (framing, content_type, first) in [
+            (events, "text/event-stream", Some(b'{')),
+            (events, "text/event-stream", Some(b'[')),
+            (events, "", Some(b'<')),
+            (events, "application/json", None),
+            (events, "text/html", Some(b'I')),
+            (lines, "text/html", Some(b'<')),
+            (frames, "application/json", Some(b'{')),
+            (frames, "application/json", None),
+        ] {
+            for streams in [true, false] {
+                let is_stream = stream(framing, streams, content_type, first);
+                assert!(!is_stream, "{framing:?} {content_type} {first:?}");
+            }
+        }
+        for (framing, content_type, first) in
+            [(events, "", None), (lines, "application/json", Some(b'{')), (frames, "", Some(0))]
+        {
+            for streams in [true, false] {
+                let is_stream = stream(framing, streams, content_type, first);
+                assert_eq!(is_stream, streams, "{framing:?} {content_type} {first:?}");
+            }
+        }
     }
 }

@@ -2,29 +2,35 @@
 //!
 //! The sender never retries. The machine counts attempts, and [`retry`] says how long to wait.
 
+mod address;
 mod answer;
+mod attempt;
+mod budget;
 pub mod client;
 pub mod keys;
 mod peer;
+mod request;
 pub mod retry;
 mod scripted;
-#[cfg_attr(not(test), expect(dead_code, reason = "the sender signs with it soon"))]
 mod sigv4;
 
+pub use attempt::Attempt;
 pub use keys::ProviderKeys;
-pub use sigv4::AwsCredentials;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Client;
 
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
 use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
-use answer::Reader;
+use answer::{Asked, Reader};
+use attempt::Capture;
+use budget::{Account, RetryBudgets};
+use client::HttpClient;
 use peer::Peer;
 
 /// The turn of a model call that writes a summary: it is none of a run's.
@@ -43,6 +49,9 @@ pub struct ModelCall {
     pub turn: u32,
     /// The attempt at the turn, from 1.
     pub attempt: u32,
+    /// How often the model has been asked at the turn, this time included. It is less than `attempt`
+    /// where another model was asked before.
+    pub tries: u32,
     /// How long the whole call may take.
     pub timeout: Duration,
 }
@@ -51,6 +60,13 @@ impl ModelCall {
     /// Whether the reply is asked for as a stream.
     pub fn streams(&self) -> bool {
         self.prompt.settings.stream.unwrap_or(true)
+    }
+
+    /// What the answer should look like.
+    fn asked(&self) -> Asked {
+        let spec = &self.spec;
+        let framing = wire::endpoint(spec.provider, &spec.name, self.streams()).framing;
+        Asked { framing, streams: self.streams() }
     }
 
     /// The request body and where its bytes come from.
@@ -62,20 +78,6 @@ impl ModelCall {
     pub fn request(&self) -> Bytes {
         self.encoded().body.into()
     }
-}
-
-/// What a model answered, as read and as received.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelAnswer {
-    /// The reply. Its call ids are provisional, by position; its tools have the names that the agent
-    /// knows them by.
-    pub reply: Reply,
-    /// The request body as sent.
-    pub request: Bytes,
-    /// The response body as received, after any content encoding is undone.
-    pub response: Bytes,
-    /// The response's status.
-    pub status: u16,
 }
 
 /// Bounds of reading an answer.
@@ -106,16 +108,18 @@ impl Default for Bounds {
 /// Every model this server can ask.
 #[derive(Debug, Clone)]
 pub struct Models {
-    http: Client,
+    http: HttpClient,
     keys: ProviderKeys,
     clock: SharedClock,
     bounds: Bounds,
+    retries: Arc<Mutex<RetryBudgets>>,
 }
 
 impl Models {
     /// A sender over a client of [`client::http_client`].
-    pub fn new(http: Client, keys: ProviderKeys, clock: SharedClock) -> Self {
-        Self { http, keys, clock, bounds: Bounds::default() }
+    pub fn new(http: HttpClient, keys: ProviderKeys, clock: SharedClock) -> Self {
+        let retries = Arc::default();
+        Self { http, keys, clock, bounds: Bounds::default(), retries }
     }
 
     /// The same with other bounds.
@@ -124,57 +128,73 @@ impl Models {
         Self { bounds, ..self }
     }
 
-    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the answer holds
+    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the outcome holds
     /// all of them again. Dropping the future hangs up.
-    ///
-    /// # Errors
-    /// Whatever keeps a whole reply from arriving within the call's timeout.
     pub async fn call(
         &self,
         call: &ModelCall,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<ModelAnswer, ModelError> {
-        let attempt = Box::pin(self.attempt(call, on_delta));
-        tokio::time::timeout(call.timeout, attempt).await.unwrap_or_else(|_| {
+    ) -> Attempt {
+        if call.tries == 1
+            && let Some(account) = self.account(&call.spec)
+        {
+            self.retries().called(account, self.clock.monotonic());
+        }
+        let mut capture = Capture::of(&self.clock, call.encoded());
+        let exchange = Box::pin(self.exchange(call, &mut capture, on_delta));
+        let outcome = tokio::time::timeout(call.timeout, exchange).await.unwrap_or_else(|_| {
             let what = format!("no whole reply within {} ms", call.timeout.as_millis());
             Err(ModelError::new(call.spec.provider, ModelErrorKind::Timeout, what))
-        })
+        });
+        capture.over(outcome)
     }
 
-    async fn attempt(
+    /// Whether a call that failed may be made again, as far as what is called has retries left. A yes
+    /// counts as one: it is asked for right before.
+    pub fn may_retry(&self, spec: &ModelSpec) -> bool {
+        let account = self.account(spec);
+        account.is_none_or(|account| self.retries().take(account, self.clock.monotonic()))
+    }
+
+    /// What a model's retries are counted for: the key it is asked with, else its server. What runs
+    /// inside this process, or has no address, has nothing to spare.
+    fn account(&self, spec: &ModelSpec) -> Option<Account> {
+        if spec.provider == Provider::Scripted {
+            return None;
+        }
+        let url = address::of_base(spec, self.keys.region()).ok()?;
+        let key = self.keys.variable(spec.provider, &url);
+        Some(key.map_or_else(|| Account::Origin(url.origin().ascii_serialization()), Account::Key))
+    }
+
+    fn retries(&self) -> MutexGuard<'_, RetryBudgets> {
+        // Counts are as good after a panic as before.
+        self.retries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn exchange(
         &self,
         call: &ModelCall,
+        capture: &mut Capture,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
-    ) -> Result<ModelAnswer, ModelError> {
-        let request = call.request();
+    ) -> Result<Reply, ModelError> {
         let peer = match call.spec.provider {
-            Provider::Scripted => scripted::answer(call, &request).await,
-            _ => self.send(call, request.clone()).await?,
+            Provider::Scripted => scripted::answer(call, &capture.request()).await,
+            _ => self.send(call, capture).await?,
         };
-        let status = peer.status;
-        let reader = Reader { provider: call.spec.provider, bounds: self.bounds, peer };
-        let (mut reply, response) = reader.read(call.streams(), self.clock.now(), on_delta).await?;
+        capture.answered(peer.status);
+        let (provider, bounds) = (call.spec.provider, self.bounds);
+        let reader = Reader { provider, bounds, peer, capture };
+        let mut reply = reader.read(call.asked(), self.clock.now(), on_delta).await?;
         call.prompt.names.restore(&mut reply);
-        Ok(ModelAnswer { reply, request, response, status })
+        Ok(reply)
     }
 
-    async fn send(&self, call: &ModelCall, request: Bytes) -> Result<Peer, ModelError> {
-        let url = keys::endpoint(call.spec.base_url.as_deref(), "chat/completions")?;
-        let accept = if call.streams() { "text/event-stream" } else { "application/json" };
-        let mut builder = self
-            .http
-            .post(url.clone())
-            .header("content-type", "application/json")
-            .header("accept", accept)
-            .body(request);
-        if call.streams() {
-            // A compressed stream arrives late, and cut off it cannot be read at all.
-            builder = builder.header("accept-encoding", "identity");
-        }
-        if let Some(key) = self.keys.openai_for(&url) {
-            builder = builder.bearer_auth(key);
-        }
-        let sent = builder.send().await;
+    async fn send(&self, call: &ModelCall, capture: &mut Capture) -> Result<Peer, ModelError> {
+        let (http, keys) = (self.http.maker(), &self.keys);
+        let request = request::of(call, http, keys, capture.request(), self.clock.now())?;
+        capture.sending(&request);
+        let sent = self.http.send(request, self.clock.monotonic()).await;
         sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
     }
 }

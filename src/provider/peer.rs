@@ -17,6 +17,8 @@ pub(super) struct Peer {
     pub(super) retry_after: Option<String>,
     pub(super) should_retry: Option<String>,
     pub(super) error_type: Option<String>,
+    /// How much is left of what is counted, and the span until all of it is there again.
+    pub(super) counters: Vec<(String, String)>,
     pub(super) body: Body,
 }
 
@@ -39,6 +41,13 @@ impl Peer {
             retry_after: header(headers, "retry-after"),
             should_retry: header(headers, "x-should-retry"),
             error_type: header(headers, "x-amzn-errortype"),
+            counters: ["requests", "tokens"]
+                .iter()
+                .filter_map(|what| {
+                    let remaining = header(headers, &format!("x-ratelimit-remaining-{what}"))?;
+                    Some((remaining, header(headers, &format!("x-ratelimit-reset-{what}"))?))
+                })
+                .collect(),
             body: Body::Http(response),
         }
     }

@@ -27,6 +27,38 @@ pub fn backoff(attempt: u32, retry_after_ms: Option<u64>, jitter: f64) -> Option
     Some(wait.min(CAP).max(floor))
 }
 
+/// How long the counters of an account that is used up take to come back, by a provider's
+/// `x-ratelimit-` headers: each names how many are left and the span until there are all again, such as
+/// `1.8s` or `6m0s`. It is a hint only, so what is longer than a wait of our own choosing says nothing.
+pub(super) fn reset_ms<'h>(counters: impl IntoIterator<Item = (&'h str, &'h str)>) -> Option<u64> {
+    let used_up = counters.into_iter().filter(|(remaining, _)| remaining.trim() == "0");
+    let waits = used_up.filter_map(|(_, reset)| span_ms(reset.trim()));
+    waits.filter(|wait| Duration::from_millis(*wait) <= CAP).max()
+}
+
+/// Reads a span of hours, minutes, seconds and milliseconds.
+fn span_ms(text: &str) -> Option<u64> {
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    while !rest.is_empty() {
+        let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+        let digits = rest.find(|letter| !is_number(letter))?;
+        let (number, unit) = rest.split_at_checked(digits)?;
+        let letters = unit.find(is_number).unwrap_or(unit.len());
+        let (unit, after) = unit.split_at_checked(letters)?;
+        let scale = match unit {
+            "h" => 3_600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 0.001,
+            _ => return None,
+        };
+        let secs: f64 = number.parse().ok()?;
+        total = total.checked_add(Duration::try_from_secs_f64(secs * scale).ok()?)?;
+        rest = after;
+    }
+    u64::try_from(total.as_millis()).ok().filter(|_| !text.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +82,27 @@ mod tests {
         assert_eq!(wait(120_000), Some(120_000));
         assert_eq!(wait(120_001), None);
         assert_eq!(wait(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_reset_is_a_hint_where_nothing_is_left() {
+        for (text, ms) in [
+            ("1.8s", Some(1_800)),
+            ("6m0s", Some(360_000)),
+            ("1h2m3.5s", Some(3_723_500)),
+            ("120ms", Some(120)),
+            ("", None),
+            ("soon", None),
+            ("7", None),
+            ("5d", None),
+            ("1.2.3s", None),
+            ("99999999999999999999h", None),
+        ] {
+            assert_eq!(span_ms(text), ms, "{text}");
+        }
+        assert_eq!(reset_ms([("0", "1.8s"), ("0", "12s"), ("5", "50s")]), Some(12_000));
+        assert_eq!(reset_ms([("1", "1.8s"), ("0", "6m0s")]), None);
+        assert_eq!(reset_ms([]), None);
     }
 
     proptest! {

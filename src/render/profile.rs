@@ -338,6 +338,7 @@ mod tests {
             profile: ProfileOverrides::default(),
             settings: ModelSettings::default(),
             script: Vec::new(),
+            fallbacks: Vec::new(),
         }
     }
 

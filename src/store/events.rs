@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::rows::At;
 use super::{Store, StoreError};
-use crate::domain::event::RunEvent;
+use crate::domain::event::{AskedFallback, EventData, RunEvent};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::page::{Page, PageRequest};
 
@@ -52,6 +52,36 @@ pub async fn last(
     .map_err(StoreError::of_read)?
     .map(|row| row.read(run))
     .transpose()
+}
+
+/// The model that was asked last in place of the agent's first one, where that was the last one asked.
+///
+/// # Errors
+/// When the database does not answer.
+pub(super) async fn asked_fallback(
+    store: &Store,
+    tenant: &TenantId,
+    run: RunId,
+) -> Result<Option<AskedFallback>, StoreError> {
+    let row = sqlx::query_as!(
+        EventRow,
+        r#"SELECT seq, name, data::text AS "data!", created_at
+             FROM run_event
+            WHERE tenant_id = $1
+              AND run_id = $2
+              AND name IN ('turn.started', 'turn.restarted')
+            ORDER BY seq DESC
+            LIMIT 1"#,
+        tenant.as_str(),
+        run.uuid()
+    )
+    .fetch_optional(store.worker())
+    .await
+    .map_err(StoreError::of_read)?;
+    match row.map(|row| row.read(run)).transpose()?.map(|event| event.data) {
+        Some(EventData::Turn { fallback, .. }) => Ok(fallback),
+        _ => Ok(None),
+    }
 }
 
 /// A page of a run's events, in order.

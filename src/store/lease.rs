@@ -59,7 +59,7 @@ pub async fn claim(
     ttl: Duration,
     now: DateTime<Utc>,
 ) -> Result<Vec<Claim>, StoreError> {
-    let first_turn = to_json(&EventData::Turn { turn: 1, attempt: 1 })?;
+    let first_turn = to_json(&EventData::Turn { turn: 1, attempt: 1, fallback: None })?;
     let started = |turn, attempt| {
         let facts = RunFacts::accepted();
         let (status, started_at) = (RunStatus::Running, Some(now));

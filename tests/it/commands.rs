@@ -207,7 +207,7 @@ async fn the_document_is_written_to_standard_output_without_any_setting() {
 #[tokio::test]
 async fn help_lists_every_setting() {
     let help = printed(&run(&["--help"], &[]).await);
-    for setting in agentling::config::SETTINGS {
+    for setting in agentling::config::SETTINGS.iter() {
         assert!(help.contains(setting.name), "{} is missing", setting.name);
     }
 }

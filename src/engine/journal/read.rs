@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::event::AskedFallback;
 use crate::domain::run_message::Voice;
 use crate::domain::step::{Step, StepContent};
 use crate::domain::tool::CallState;
@@ -52,6 +53,9 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
     let facts = &loaded.run.facts;
     if facts.turn > last_turn {
         let (turn, attempt) = (facts.turn, facts.attempt);
+        if let Some(AskedFallback { place: fallback, after: attempt, .. }) = loaded.fallback {
+            records.push(Record::FellBack { turn, attempt, fallback });
+        }
         records.push(Record::TurnStarted { turn, attempt, closing: loaded.closing });
     }
     if loaded.resumed {

@@ -1,9 +1,11 @@
 //! Records to rows.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use crate::clock::Ids;
-use crate::domain::event::{EventData, EventName};
+use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
 use crate::domain::id::{CallId, ErrorId, StepId};
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
@@ -49,6 +51,10 @@ pub(crate) struct Journal {
     /// The number of the last message that entered the run.
     n_messages: u32,
     closing: bool,
+    /// The agent's models after the first.
+    fallbacks: Arc<[ModelName]>,
+    /// The one of them that is asked.
+    fallback: Option<AskedFallback>,
     action_seq: i64,
     slots: Vec<Slot>,
 }
@@ -75,6 +81,8 @@ impl Journal {
             history: loaded.steps.iter().map(|step| step.content.clone()).collect(),
             n_messages: loaded.n_messages,
             closing: loaded.closing,
+            fallbacks: loaded.agent.model.fallbacks.iter().map(ModelName::of).collect(),
+            fallback: loaded.fallback.clone(),
             action_seq,
             slots,
         };
@@ -152,6 +160,7 @@ impl Draft<'_> {
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start_turn(*turn, *attempt, *closing);
             }
+            Record::FellBack { attempt, fallback, .. } => self.fall_back(*attempt, *fallback),
             Record::SystemSaid { text } => {
                 self.recorded(Voice::System.step(text.clone()));
             }
@@ -230,7 +239,16 @@ impl Draft<'_> {
         // A turn that is tried again began before.
         self.batch.hearing.is_boundary |= attempt == 1;
         let name = if attempt == 1 { EventName::TurnStarted } else { EventName::TurnRestarted };
-        self.event(name, EventData::Turn { turn, attempt });
+        let fallback = self.journal.fallback.take().filter(|_| attempt > 1);
+        self.journal.fallback.clone_from(&fallback);
+        self.event(name, EventData::Turn { turn, attempt, fallback });
+    }
+
+    /// Tells of the model with the next attempt.
+    fn fall_back(&mut self, after: u32, place: u32) {
+        let index = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
+        let model = index.and_then(|index| self.journal.fallbacks.get(index)).cloned();
+        self.journal.fallback = model.map(|model| AskedFallback { place, after, model });
     }
 
     fn reply(&mut self, (turn, attempt): (u32, u32), reply: &Reply, calls: &[PlannedCall]) {

@@ -24,16 +24,31 @@ pub(crate) fn check(spec: &AgentSpec, at: &str, checks: &mut Checks) {
         checks.length(&format!("{at}/instructions"), text, 0..=limits::INSTRUCTIONS_CHARS);
     }
     checks.metadata(&format!("{at}/metadata"), &spec.metadata);
-    model(&spec.model, &format!("{at}/model"), checks);
-    tool_choice(spec, &format!("{at}/model/settings/tool_choice"), checks);
+    let at = format!("{at}/model");
+    model_of(spec, &spec.model, &at, checks);
+    for (index, fallback) in spec.model.fallbacks.iter().enumerate() {
+        let at = format!("{at}/fallbacks/{index}");
+        model_of(spec, fallback, &at, checks);
+        let message = "a fallback has no fallbacks of its own";
+        let is_flat = fallback.fallbacks.is_empty();
+        checks.require(is_flat, &format!("{at}/fallbacks"), "not_applicable", message);
+    }
+}
+
+fn model_of(spec: &AgentSpec, of: &ModelSpec, at: &str, checks: &mut Checks) {
+    model(of, at, checks);
+    tool_choice(spec, &of.settings, &format!("{at}/settings/tool_choice"), checks);
 }
 
 fn model(model: &ModelSpec, at: &str, checks: &mut Checks) {
     if let Some(base_url) = &model.base_url {
-        let message =
-            "must be an http or https URL with a host, without user info, query or fragment";
+        let message = "must be an http or https URL with a host, without user info, fragment, and query but for \
+             `api-version`";
         checks.require(is_base_url(base_url), &format!("{at}/base_url"), "invalid_url", message);
     }
+    let has_address = model.base_url.is_some() || !is_reached_by_url(model.provider);
+    let message = "this provider has no address of its own: say where its models are reached";
+    checks.require(has_address, &format!("{at}/base_url"), "required", message);
     let scripted = model.provider == Provider::Scripted || model.script.is_empty();
     let message = "only the provider `scripted` takes a script";
     checks.require(scripted, &format!("{at}/script"), "not_applicable", message);
@@ -43,6 +58,13 @@ fn model(model: &ModelSpec, at: &str, checks: &mut Checks) {
             script_call(call, &format!("{at}/script/{index}/tool_calls/{nth}"), checks);
         }
     }
+}
+
+/// Whether a provider gives every customer an address of their own. Bedrock's follows from the region
+/// that the server is set to.
+fn is_reached_by_url(provider: Provider) -> bool {
+    let knows = matches!(provider, Provider::Scripted | Provider::Bedrock);
+    !knows && provider.transport().base_url.is_none()
 }
 
 fn settings(settings: &ModelSettings, at: &str, checks: &mut Checks) {
@@ -73,8 +95,8 @@ fn script_call(call: &ScriptCall, at: &str, checks: &mut Checks) {
 }
 
 /// A choice that names no tool would be refused by every provider, turn after turn.
-fn tool_choice(spec: &AgentSpec, at: &str, checks: &mut Checks) {
-    let Some(choice) = spec.model.settings.tool_choice.as_deref() else { return };
+fn tool_choice(spec: &AgentSpec, settings: &ModelSettings, at: &str, checks: &mut Checks) {
+    let Some(choice) = settings.tool_choice.as_deref() else { return };
     let known = ["auto", "none", "required", FINAL_ANSWER].contains(&choice)
         || spec.tools.iter().any(|tool| tool.tool_name() == choice);
     if !known {
@@ -91,9 +113,16 @@ fn is_base_url(text: &str) -> bool {
                 && url.host_str().is_some_and(|host| !host.is_empty())
                 && url.username().is_empty()
                 && url.password().is_none()
-                && url.query().is_none()
+                && url.query().is_none_or(is_version)
                 && url.fragment().is_none()
         })
+}
+
+/// Whether a query says nothing but the version of Azure's API, which older ones ask for.
+fn is_version(query: &str) -> bool {
+    let version = query.strip_prefix("api-version=");
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    version.is_some_and(|version| !version.is_empty() && version.bytes().all(fits))
 }
 
 #[cfg(test)]
@@ -160,8 +189,43 @@ mod tests {
     }
 
     #[test]
+    fn a_provider_without_an_address_of_its_own_needs_one() {
+        for (provider, wants) in
+            [("azure", true), ("vertex", true), ("bedrock", false), ("anthropic", false)]
+        {
+            let found = places(|spec| spec["model"] = json!({ "provider": provider, "name": "m" }));
+            assert_eq!(found == ["/agent/model/base_url"], wants, "{provider}: {found:?}");
+            let found = places(|spec| {
+                let base_url = "https://r.example/v1";
+                spec["model"] = json!({ "provider": provider, "name": "m", "base_url": base_url });
+            });
+            assert_eq!(found, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_fallback_is_held_to_what_a_model_is_and_has_none_itself() {
+        let found = places(|spec| {
+            spec["model"]["fallbacks"] = json!([
+                { "provider": "openai", "name": "m" },
+                { "provider": "openai", "name": "m", "base_url": "ftp://h",
+                  "script": [{ "text": "x" }], "settings": { "tool_choice": "nothing" },
+                  "fallbacks": [{ "provider": "openai", "name": "m" }] },
+            ]);
+        });
+        let of = |place: &str| format!("/agent/model/fallbacks/1/{place}");
+        let expected = ["base_url", "script", "settings/tool_choice", "fallbacks"].map(of).to_vec();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn a_base_url_may_lead_anywhere_the_operator_says_but_must_be_plain() {
-        for url in ["http://127.0.0.1:8000/v1", "https://api.example.com", "http://model/v1"] {
+        for url in [
+            "http://127.0.0.1:8000/v1",
+            "https://api.example.com",
+            "http://model/v1",
+            "https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
+        ] {
             assert!(is_base_url(url), "{url}");
         }
         for url in [
@@ -174,6 +238,8 @@ mod tests {
             "http://u@h",
             "http://u:p@h",
             "http://h/?a=b",
+            "http://h/?api-version=",
+            "http://h/?api-version=1&a=b",
             "http://h/#a",
             "javascript:alert(1)",
         ] {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::agent::Metadata;
-use crate::domain::event::{EventData, EventName, RunEvent};
+use crate::domain::event::{EventData, EventName, ModelName, RunEvent};
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
 use crate::domain::run::{Run, RunStatus, StopReason};
@@ -116,6 +116,9 @@ pub(crate) struct TurnView {
     turn: u32,
     /// The attempt, from 1.
     attempt: u32,
+    /// The fallback that is asked; absent while it is the agent's own model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback: Option<ModelName>,
 }
 
 /// A tool call as the model made it.
@@ -235,8 +238,9 @@ impl EventBook {
                 let run = Run { facts: facts.clone(), ..self.run.clone() };
                 self.run_event(event.name, id, self.redactors.run(run).into())
             }
-            EventData::Turn { turn, attempt } => {
-                let data = TurnView { turn: *turn, attempt: *attempt };
+            EventData::Turn { turn, attempt, fallback } => {
+                let fallback = fallback.as_ref().map(|fallback| fallback.model.clone());
+                let data = TurnView { turn: *turn, attempt: *attempt, fallback };
                 Some(if event.name == EventName::TurnStarted {
                     EventView::TurnStarted(TurnStartedEvent { id, data })
                 } else {

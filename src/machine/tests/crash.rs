@@ -49,9 +49,10 @@ fn history(journal: Vec<Record>) -> Vec<Record> {
         Record::CallEnded { outcome } => {
             Some(Record::CallEnded { outcome: ToolOutcome { attempts: 0, ..outcome } })
         }
-        Record::TurnStarted { .. } | Record::CallsStarted { .. } | Record::CallRestarted { .. } => {
-            None
-        }
+        Record::TurnStarted { .. }
+        | Record::FellBack { .. }
+        | Record::CallsStarted { .. }
+        | Record::CallRestarted { .. } => None,
         Record::TaskGiven { .. }
         | Record::SystemSaid { .. }
         | Record::Compacted { .. }

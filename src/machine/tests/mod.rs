@@ -11,6 +11,7 @@
 //! | an outcome of an earlier attempt is accepted | `calls::a_late_repeated_or_unknown_outcome_does_not_count` |
 //! | the step limit is off by one | `properties::every_journal_obeys_the_rules` |
 //! | one model attempt too many | `turns::a_retryable_failure_is_retried_until_the_attempts_are_used_up` |
+//! | a fallback has the attempts that are left only | `turns::each_model_has_all_its_attempts_and_the_next_turn_begins_with_the_first` |
 //! | one output retry too many | `turns::replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
 //! | one retry after truncation too many | `turns::no_call_of_a_truncated_reply_runs` |
 //! | one retry of unreadable calls too many | `turns::unreadable_calls_are_corrected_at_most_twice_in_a_row` |
@@ -67,6 +68,7 @@ const LIMITS: Limits = Limits {
     loop_limit: 3,
     output_retries: 2,
     model_attempts: 3,
+    fallbacks: 0,
     parallel_tools: true,
 };
 
@@ -160,7 +162,8 @@ impl Play {
 
     fn fail_model(&mut self, retryable: bool) -> Vec<Record> {
         let (turn, attempt) = (self.state.turn(), self.state.attempt());
-        self.feed(Input::ModelFailed { turn, attempt, retryable, failure: down() })
+        let elsewhere = true;
+        self.feed(Input::ModelFailed { turn, attempt, retryable, elsewhere, failure: down() })
     }
 }
 
@@ -343,6 +346,7 @@ fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
             }
             Record::TaskGiven { .. }
             | Record::TurnStarted { .. }
+            | Record::FellBack { .. }
             | Record::SystemSaid { .. }
             | Record::Compacted { .. }
             | Record::MessageGiven { .. }

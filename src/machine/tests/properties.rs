@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::super::turn::RECLAIMS;
-use super::world::{Decision, InputKind, Move, World, limits, moves, restored, shape};
+use super::world::{Decision, Move, World, limits, moves, restored, shape};
 use super::*;
 
 fn config() -> ProptestConfig {
@@ -29,6 +29,7 @@ struct Audit {
     limits: Limits,
     turn: u32,
     attempt: u32,
+    fallback: u32,
     has_reply: bool,
     is_recorded: bool,
     ended: Option<Ending>,
@@ -49,6 +50,7 @@ impl Audit {
             limits,
             turn: 0,
             attempt: 0,
+            fallback: 0,
             has_reply: false,
             is_recorded: false,
             ended: None,
@@ -78,6 +80,9 @@ impl Audit {
             Record::MessageGiven { number, .. } => self.hear(*number),
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start(*turn, *attempt, *closing);
+            }
+            Record::FellBack { turn, attempt, fallback } => {
+                self.fall_back((*turn, *attempt), *fallback);
             }
             Record::Replied { turn, attempt, reply, calls } => {
                 assert_eq!((*turn, *attempt), (self.turn, self.attempt), "it answers the attempt");
@@ -121,6 +126,13 @@ impl Audit {
         self.announced = matches!(record, Record::SystemSaid { .. });
     }
 
+    fn fall_back(&mut self, after: (u32, u32), fallback: u32) {
+        assert_eq!(after, (self.turn, self.attempt), "it follows the attempt");
+        assert_eq!(fallback, self.fallback + 1, "models are asked in order");
+        assert!(fallback <= self.limits.fallbacks, "there is such a model");
+        self.fallback = fallback;
+    }
+
     fn hear(&mut self, number: u32) {
         self.n_given += 1;
         self.unheard += 1;
@@ -136,10 +148,12 @@ impl Audit {
             assert_eq!((turn, attempt), (self.turn + 1, 1), "turns are counted");
             assert_eq!(self.announced, closing, "the closing turn is announced");
             self.leave();
+            self.fallback = 0;
         }
         assert_eq!(closing, turn > self.limits.max_steps, "turns past the limit are closing");
         assert!(turn <= self.limits.max_steps + 1 + self.n_resumes, "turns are bounded");
-        assert!(attempt <= self.limits.model_attempts + RECLAIMS, "attempts are bounded");
+        let bound = self.limits.model_attempts * (self.limits.fallbacks + 1) + RECLAIMS;
+        assert!(attempt <= bound, "attempts are bounded");
         assert!(attempt == 1 || self.unheard == 0, "a message comes between turns");
         self.unheard = 0;
         (self.turn, self.attempt) = (turn, attempt);
@@ -184,10 +198,15 @@ fn check(decision: &Decision, limits: &Limits) {
         assert_eq!(before.ending(), Some(&Ending::Interrupted), "an end is an end");
         assert_eq!(*input, Input::Resumed, "only a resumption leads on");
     }
-    if let (InputKind::ModelFailed, [Record::TurnStarted { attempt, .. }]) =
-        (InputKind::of(input), records.as_slice())
+    if let (Input::ModelFailed { retryable, elsewhere, .. }, Some(first)) = (input, records.first())
     {
-        assert!(*attempt <= limits.model_attempts, "failures use up the attempts");
+        let is_final = !retryable || before.tries() >= limits.model_attempts;
+        let is_again = matches!(first, Record::TurnStarted { .. });
+        assert_eq!(is_again, !is_final, "failures use up the attempts");
+        if matches!(first, Record::FellBack { .. }) {
+            assert!(*elsewhere, "the next model is asked where it may do better");
+            assert!(matches!(records[1], Record::TurnStarted { .. }), "it is asked at once");
+        }
     }
     if let [Record::Replied { calls, .. }, Record::CallsStarted { call_ids }] = records.as_slice() {
         for call in calls.iter().filter(|call| call_ids.contains(&call.call_id)) {

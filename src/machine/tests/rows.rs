@@ -40,6 +40,7 @@ impl CallRow {
 struct Rows {
     made: Vec<Record>,
     turn: Option<Record>,
+    fallback: Option<Record>,
     calls: Vec<CallRow>,
     end: Option<Record>,
 }
@@ -51,15 +52,21 @@ impl Rows {
             rows.keep(record);
         }
         rows.flush();
-        rows.made.into_iter().chain(rows.turn).chain(rows.end).collect()
+        rows.made.into_iter().chain(rows.fallback).chain(rows.turn).chain(rows.end).collect()
     }
 
     fn keep(&mut self, record: &Record) {
         match record {
             // Only the last one counts unless a reply makes a step of it.
-            Record::TurnStarted { .. } => self.turn = Some(record.clone()),
+            Record::TurnStarted { attempt, .. } => {
+                self.turn = Some(record.clone());
+                self.fallback = self.fallback.take().filter(|_| *attempt > 1);
+            }
+            // The event of the attempt tells it, as long as there is no reply.
+            Record::FellBack { .. } => self.fallback = Some(record.clone()),
             Record::Replied { turn, attempt, reply, calls } => {
                 self.made.extend(self.turn.take());
+                self.fallback = None;
                 self.calls = calls.iter().map(CallRow::of).collect();
                 let calls = self.calls.iter().map(|row| row.planned.clone()).collect();
                 let (turn, attempt, reply) = (*turn, *attempt, reply.clone());

@@ -292,6 +292,42 @@ fn a_failure_that_is_not_retryable_ends_the_run() {
     assert_eq!(play.fail_model(false), [Record::Ended(Ending::Failed(down()))]);
 }
 
+const fn fell_back(turn: u32, attempt: u32, fallback: u32) -> Record {
+    Record::FellBack { turn, attempt, fallback }
+}
+
+#[test]
+fn each_model_has_all_its_attempts_and_the_next_turn_begins_with_the_first() {
+    let mut play = Play::thinking(Limits { fallbacks: 2, ..LIMITS });
+    assert_eq!(play.fail_model(false), [fell_back(1, 1, 1), turn(1, 2)]);
+    assert_eq!((play.state.fallback(), play.state.tries()), (1, 1));
+    assert_eq!(play.fail_model(true), [turn(1, 3)]);
+    assert_eq!(play.fail_model(true), [turn(1, 4)]);
+    assert_eq!((play.state.fallback(), play.state.tries()), (1, 3));
+    assert_eq!(play.fail_model(true), [fell_back(1, 4, 2), turn(1, 5)]);
+    play.ask(vec![settled(pure("a"), done("a"))]);
+    assert_eq!((play.state.turn(), play.state.fallback(), play.state.tries()), (2, 0, 1));
+    assert_eq!(play.fail_model(false), [fell_back(2, 1, 1), turn(2, 2)]);
+    assert_eq!(play.fail_model(false), [fell_back(2, 2, 2), turn(2, 3)]);
+    assert_eq!(play.fail_model(false), [Record::Ended(Ending::Failed(down()))]);
+}
+
+#[test]
+fn a_failure_that_every_model_shares_ends_the_run() {
+    let mut play = Play::thinking(Limits { fallbacks: 2, ..LIMITS });
+    let (turn, attempt, failure) = (1, 1, down());
+    let shared = Input::ModelFailed { turn, attempt, retryable: false, elsewhere: false, failure };
+    assert_eq!(play.feed(shared), [Record::Ended(Ending::Failed(down()))]);
+}
+
+#[test]
+fn a_reclaim_asks_the_model_that_was_asked() {
+    let mut play = Play::thinking(Limits { fallbacks: 1, ..LIMITS });
+    play.fail_model(false);
+    assert_eq!(play.feed(Input::Claimed), [turn(1, 3)]);
+    assert_eq!((play.state.fallback(), play.state.tries()), (1, 2));
+}
+
 #[test]
 fn a_reply_to_an_earlier_attempt_does_not_count() {
     let mut play = Play::thinking(LIMITS);
@@ -301,7 +337,8 @@ fn a_reply_to_an_earlier_attempt_does_not_count() {
         let calls = Vec::new();
         let late = Input::Replied { turn, attempt, reply: said, calls, verdict: None };
         assert_eq!(play.feed(late), []);
-        let late = Input::ModelFailed { turn, attempt, retryable: true, failure: down() };
+        let (retryable, elsewhere, failure) = (true, true, down());
+        let late = Input::ModelFailed { turn, attempt, retryable, elsewhere, failure };
         assert_eq!(play.feed(late), []);
     }
 }

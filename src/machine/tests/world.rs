@@ -21,6 +21,7 @@ pub(super) enum Shape {
     },
     Fail {
         retryable: bool,
+        elsewhere: bool,
     },
     /// The conversation does not fit: it is made shorter.
     Shorten,
@@ -229,8 +230,8 @@ impl World {
             InputKind::Claimed => Input::Claimed,
             InputKind::Replied => self.model_answer((turn, attempt), shape),
             InputKind::ModelFailed => {
-                let retryable = pick.is_multiple_of(2);
-                Input::ModelFailed { turn, attempt, retryable, failure: down() }
+                let (retryable, elsewhere) = (pick.is_multiple_of(2), pick.is_multiple_of(3));
+                Input::ModelFailed { turn, attempt, retryable, elsewhere, failure: down() }
             }
             InputKind::Compacted => Input::Compacted { turn, attempt, summary: summary() },
             InputKind::CallsStarting => Input::CallsStarting {
@@ -296,9 +297,9 @@ impl Shape {
                 }
                 (said, calls, None)
             }
-            Self::Fail { retryable } => {
-                let retryable = *retryable;
-                return Input::ModelFailed { turn, attempt, retryable, failure: down() };
+            Self::Fail { retryable, elsewhere } => {
+                let (retryable, elsewhere, failure) = (*retryable, *elsewhere, down());
+                return Input::ModelFailed { turn, attempt, retryable, elsewhere, failure };
             }
         };
         Input::Replied { turn, attempt, reply, calls, verdict }
@@ -323,9 +324,10 @@ impl CallShape {
 }
 
 pub(super) fn limits() -> impl Strategy<Value = Limits> {
-    let bounds = (1..5_u32, 2..4_u32, 0..3_u32, 1..4_u32, any::<bool>());
-    bounds.prop_map(|(max_steps, loop_limit, output_retries, model_attempts, parallel_tools)| {
-        Limits { max_steps, loop_limit, output_retries, model_attempts, parallel_tools }
+    let bounds = (1..5_u32, 2..4_u32, 0..3_u32, 1..4_u32);
+    (bounds, 0..3_u32, any::<bool>()).prop_map(|(bounds, fallbacks, parallel_tools)| {
+        let (max_steps, loop_limit, output_retries, model_attempts) = bounds;
+        Limits { max_steps, loop_limit, output_retries, model_attempts, fallbacks, parallel_tools }
     })
 }
 
@@ -359,7 +361,8 @@ pub(super) fn reply_shape() -> impl Strategy<Value = Shape> {
 pub(super) fn shape() -> impl Strategy<Value = Shape> {
     prop_oneof![
         9 => reply_shape(),
-        1 => prop::bool::weighted(0.9).prop_map(|retryable| Shape::Fail { retryable }),
+        1 => (prop::bool::weighted(0.8), prop::bool::weighted(0.7))
+            .prop_map(|(retryable, elsewhere)| Shape::Fail { retryable, elsewhere }),
         1 => Just(Shape::Shorten),
     ]
 }

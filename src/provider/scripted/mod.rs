@@ -46,7 +46,7 @@ pub(super) async fn answer(call: &ModelCall, request: &[u8]) -> Peer {
         turn => entry(&call.spec.script, turn).unwrap_or(&echo),
     };
     tokio::time::sleep(Duration::from_millis(entry.delay_ms.unwrap_or(0))).await;
-    let failure = entry.error.as_ref().filter(|error| fails(error, call.attempt));
+    let failure = entry.error.as_ref().filter(|error| fails(error, call.tries));
     let kind = failure.map(|error| error.kind);
     if kind == Some(ScriptErrorKind::Timeout) {
         // The caller's deadline is what ends this.
@@ -71,8 +71,8 @@ fn entry(script: &[ScriptTurn], turn: u32) -> Option<&ScriptTurn> {
     script.get(position).or_else(|| script.last())
 }
 
-fn fails(error: &ScriptError, attempt: u32) -> bool {
-    error.times.is_none_or(|times| attempt <= times)
+fn fails(error: &ScriptError, tries: u32) -> bool {
+    error.times.is_none_or(|times| tries <= times)
 }
 
 /// The failures that are an answer with a status.
@@ -114,6 +114,7 @@ fn peer(status: u16, content_type: &str, chunks: Vec<Bytes>) -> Peer {
         retry_after: None,
         should_retry: None,
         error_type: None,
+        counters: Vec::new(),
         body: Body::Scripted(Script { chunks: chunks.into(), hangs_up: false }),
     }
 }

@@ -13,13 +13,13 @@ use sha2::{Digest as _, Sha256};
 
 /// Who signs.
 #[derive(Debug, Clone)]
-pub struct AwsCredentials {
+pub(super) struct AwsCredentials {
     /// The public half.
-    pub access_key_id: String,
+    pub(super) access_key_id: String,
     /// The secret half.
-    pub secret_access_key: SecretString,
+    pub(super) secret_access_key: SecretString,
     /// What temporary credentials are sent with.
-    pub session_token: Option<SecretString>,
+    pub(super) session_token: Option<SecretString>,
 }
 
 /// A request about to be signed.

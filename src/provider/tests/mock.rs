@@ -71,7 +71,7 @@ async fn providers_replayed_over_a_socket_are_read_as_expected() {
             call.prompt.settings.stream = Some(exchange.stream);
             let (answer, _) = ask(&models, &call).await;
             let reading =
-                answer.map_or_else(Reading::of_error, |answer| Reading::of_reply(&answer.reply));
+                answer.outcome.map_or_else(Reading::of_error, |reply| Reading::of_reply(&reply));
             let found = differences(&exchange.expected, &reading);
             assert!(found.is_empty(), "{} {chaos}: {found:?}", exchange.id);
         }
@@ -96,7 +96,7 @@ async fn providers_that_misbehave_end_in_an_error_of_the_right_kind() {
         ("errorevent=1%:overloaded", Kind::Overloaded),
     ] {
         let call = call(&format!("{}/f/{fixture}{}/v1", mock.url, chaos_prefix(chaos)));
-        let error = ask(&models, &call).await.0.map(|answer| answer.reply).unwrap_err();
+        let error = ask(&models, &call).await.0.outcome.unwrap_err();
         assert_eq!((error.kind, error.retryable), (kind, true), "{chaos}");
     }
 }

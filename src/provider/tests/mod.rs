@@ -1,5 +1,6 @@
 //! Tests of the sender, and of the codecs against recorded traffic.
 
+mod connections;
 mod judge;
 mod mock;
 mod recorded;
@@ -7,3 +8,5 @@ mod scripted;
 mod sender;
 mod server;
 mod shared;
+
+pub(super) use server::spec;

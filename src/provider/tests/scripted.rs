@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::server::{ask, call, models};
-use crate::domain::message::ReplyPart;
+use crate::domain::message::{Reply, ReplyPart};
 use crate::domain::model::{FinishReason, ModelError, ModelErrorKind as Kind, Provider};
-use crate::provider::{ModelAnswer, ModelCall, ProviderKeys};
+use crate::provider::{ModelCall, ProviderKeys};
 use crate::wire::{Block, DeltaPiece, PromptTurn, Role};
 
 fn scripted(script: &Value) -> ModelCall {
@@ -18,12 +18,13 @@ fn scripted(script: &Value) -> ModelCall {
     call
 }
 
-async fn play(call: &ModelCall) -> (Result<ModelAnswer, ModelError>, Vec<DeltaPiece>) {
-    ask(&models(ProviderKeys::default()), call).await
+async fn play(call: &ModelCall) -> (Result<Reply, ModelError>, Vec<DeltaPiece>) {
+    let (attempt, pieces) = ask(&models(ProviderKeys::default()), call).await;
+    (attempt.outcome, pieces)
 }
 
 async fn said(call: &ModelCall) -> Option<String> {
-    play(call).await.0.unwrap().reply.text()
+    play(call).await.0.unwrap().text()
 }
 
 fn whole(mut call: ModelCall) -> ModelCall {
@@ -42,8 +43,8 @@ async fn streamed_and_whole_replies_are_the_same() {
         "usage": {"input": 5, "output": 7},
     }]));
     let (streamed, pieces) = play(&call).await;
-    let streamed = streamed.unwrap().reply;
-    assert_eq!(streamed, play(&whole(call)).await.0.unwrap().reply);
+    let streamed = streamed.unwrap();
+    assert_eq!(streamed, play(&whole(call)).await.0.unwrap());
     let texts: Vec<_> = pieces.iter().map(|piece| piece.text.as_str()).collect();
     assert_eq!(texts, ["hm", "He", "ll", "o", "{\"b\":1,\"a\":2}", "{oops"]);
     let calls: Vec<_> = streamed
@@ -87,7 +88,7 @@ async fn echo_answers_with_the_last_thing_a_person_said() {
 #[tokio::test]
 async fn counts_that_are_not_given_follow_from_the_text() {
     let call = scripted(&json!([{"text": "Hello"}]));
-    let usage = play(&call).await.0.unwrap().reply.usage.unwrap();
+    let usage = play(&call).await.0.unwrap().usage.unwrap();
     let messages = r#"[{"role":"user","content":"hi"}]"#;
     assert_eq!(
         (usage.input, usage.output),
@@ -97,7 +98,7 @@ async fn counts_that_are_not_given_follow_from_the_text() {
 
 #[tokio::test]
 async fn an_empty_entry_is_a_reply_with_nothing_in_it() {
-    let reply = play(&scripted(&json!([{"finish_reason": "length"}]))).await.0.unwrap().reply;
+    let reply = play(&scripted(&json!([{"finish_reason": "length"}]))).await.0.unwrap();
     assert_eq!((reply.parts, reply.finish_reason), (vec![], Some(FinishReason::Length)));
 }
 
@@ -134,8 +135,8 @@ async fn a_scripted_timeout_meets_the_deadline() {
 #[tokio::test]
 async fn a_failure_may_last_for_some_attempts_only() {
     let mut call = scripted(&json!([{"text": "ok", "error": {"kind": "server", "times": 2}}]));
-    for (attempt, fails) in [(1, true), (2, true), (3, false), (4, false)] {
-        call.attempt = attempt;
-        assert_eq!(play(&call).await.0.is_err(), fails, "{attempt}");
+    for (tries, fails) in [(1, true), (2, true), (3, false), (4, false)] {
+        call.tries = tries;
+        assert_eq!(play(&call).await.0.is_err(), fails, "{tries}");
     }
 }

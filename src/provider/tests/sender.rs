@@ -5,12 +5,18 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::server::{Server, Then, ask, call, event, finished, head, models, said, stream_head};
-use crate::domain::model::{ModelError, ModelErrorKind as Kind};
-use crate::provider::{Bounds, ModelAnswer, ModelCall, ProviderKeys};
+use crate::config::Providers;
+use crate::domain::message::Reply;
+use crate::domain::model::{ModelError, ModelErrorKind as Kind, Provider};
+use crate::provider::{Attempt, Bounds, ModelCall, ProviderKeys};
 
-async fn answered(then: Then) -> Result<ModelAnswer, ModelError> {
+async fn attempted(then: Then) -> Attempt {
     let server = Server::start(then);
     ask(&models(ProviderKeys::default()), &call(&server.base_url)).await.0
+}
+
+async fn answered(then: Then) -> Result<Reply, ModelError> {
+    attempted(then).await.outcome
 }
 
 async fn failed(then: Then) -> ModelError {
@@ -29,15 +35,15 @@ async fn a_stream_is_handed_on_in_pieces_and_kept_as_received() {
     let mut server = Server::start(Then::Close(pieces.clone()));
     let call = call(&server.base_url);
     let (answer, handed_on) = ask(&models(ProviderKeys::default()), &call).await;
-    let answer = answer.unwrap();
+    let reply = answer.outcome.as_ref().unwrap();
     let texts: Vec<_> = handed_on.iter().map(|piece| piece.text.as_str()).collect();
     assert_eq!(texts, ["Hel", "lo"]);
-    assert_eq!(answer.reply.text().as_deref(), Some("Hello"));
+    assert_eq!(reply.text().as_deref(), Some("Hello"));
     assert_eq!(answer.response, pieces[1..].concat());
-    assert_eq!((answer.status, &answer.request), (200, &call.request()));
+    assert_eq!((answer.status, answer.body()), (Some(200), call.request()));
     let request = server.requests.recv().await.unwrap();
     assert!(request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{request}");
-    assert!(request.ends_with(std::str::from_utf8(&answer.request).unwrap()), "{request}");
+    assert!(request.ends_with(std::str::from_utf8(&answer.body()).unwrap()), "{request}");
     assert!(!request.to_lowercase().contains("authorization"), "{request}");
 }
 
@@ -48,7 +54,7 @@ async fn a_whole_reply_is_read_after_keep_alive_white_space() {
     let server = Server::start(Then::Close(vec![json, body]));
     let (answer, pieces) =
         ask(&models(ProviderKeys::default()), &unstreamed(&server.base_url)).await;
-    assert_eq!(answer.unwrap().reply.text().as_deref(), Some("hi"));
+    assert_eq!(answer.outcome.unwrap().text().as_deref(), Some("hi"));
     assert!(pieces.is_empty());
 }
 
@@ -57,7 +63,7 @@ async fn a_plain_body_on_a_stream_is_read_as_one() {
     let json = head("200 OK", "content-type: application/json\r\n");
     let reply = b"{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}".to_vec();
     let answer = answered(Then::Close(vec![json.clone(), reply])).await.unwrap();
-    assert_eq!(answer.reply.text().as_deref(), Some("hi"));
+    assert_eq!(answer.text().as_deref(), Some("hi"));
     let error = b"{\"error\":{\"code\":\"insufficient_quota\"}}".to_vec();
     assert_eq!(failed(Then::Close(vec![json, error])).await.kind, Kind::Quota);
 }
@@ -85,7 +91,7 @@ async fn an_endless_error_body_is_read_to_its_bound_only() {
     let mut server = Server::start(Then::Hold(vec![head("502 Bad Gateway", ""), vec![b'x'; 500]]));
     let bounds = Bounds { error: 100, ..Bounds::default() };
     let models = models(ProviderKeys::default()).with_bounds(bounds);
-    let error = ask(&models, &call(&server.base_url)).await.0.unwrap_err();
+    let error = ask(&models, &call(&server.base_url)).await.0.outcome.unwrap_err();
     assert_eq!((error.kind, error.operator_detail.len()), (Kind::Server, 100));
     server.hung_up.recv().await.unwrap();
 }
@@ -116,7 +122,7 @@ async fn a_connection_that_breaks_is_a_transport_error() {
 async fn a_connection_that_breaks_after_the_finish_reason_loses_nothing() {
     let promised = head("200 OK", "content-type: text/event-stream\r\ncontent-length: 9999\r\n");
     let answer = answered(Then::Close(vec![promised, said("Hello"), finished()])).await;
-    assert_eq!(answer.unwrap().reply.text().as_deref(), Some("Hello"));
+    assert_eq!(answer.unwrap().text().as_deref(), Some("Hello"));
 }
 
 #[tokio::test]
@@ -124,7 +130,7 @@ async fn a_server_that_never_closes_is_hung_up_on_after_the_finish_reason() {
     for last in [finished(), [finished(), event("[DONE]")].concat()] {
         let mut server = Server::start(Then::Hold(vec![stream_head(), said("Hello"), last]));
         let (answer, _) = ask(&models(ProviderKeys::default()), &call(&server.base_url)).await;
-        assert_eq!(answer.unwrap().reply.text().as_deref(), Some("Hello"));
+        assert_eq!(answer.outcome.unwrap().text().as_deref(), Some("Hello"));
         server.hung_up.recv().await.unwrap();
     }
 }
@@ -135,7 +141,7 @@ async fn a_server_that_never_answers_meets_the_deadline() {
         let mut server = Server::start(Then::Hold(sent));
         let mut call = call(&server.base_url);
         call.timeout = Duration::from_millis(200);
-        let error = ask(&models(ProviderKeys::default()), &call).await.0.unwrap_err();
+        let error = ask(&models(ProviderKeys::default()), &call).await.0.outcome.unwrap_err();
         assert_eq!((error.kind, error.retryable), (Kind::Timeout, true));
         server.hung_up.recv().await.unwrap();
     }
@@ -146,7 +152,7 @@ async fn a_stream_that_falls_silent_is_given_up_before_the_deadline() {
     let server = Server::start(Then::Hold(vec![stream_head(), said("Hel")]));
     let bounds = Bounds { idle: Duration::from_millis(50), ..Bounds::default() };
     let models = models(ProviderKeys::default()).with_bounds(bounds);
-    let error = ask(&models, &call(&server.base_url)).await.0.unwrap_err();
+    let error = ask(&models, &call(&server.base_url)).await.0.outcome.unwrap_err();
     assert_eq!(error.kind, Kind::Timeout);
     assert!(error.operator_detail.contains("silence"), "{error:?}");
 }
@@ -156,7 +162,8 @@ async fn nobody_listening_is_a_transport_error_that_does_not_show_the_address() 
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let base_url = format!("http://{}/secret-path", server.local_addr().unwrap());
     drop(server);
-    let error = ask(&models(ProviderKeys::default()), &call(&base_url)).await.0.unwrap_err();
+    let error =
+        ask(&models(ProviderKeys::default()), &call(&base_url)).await.0.outcome.unwrap_err();
     assert_eq!((error.kind, error.retryable), (Kind::Transport, true));
     assert!(!error.operator_detail.contains("secret-path"), "{error:?}");
 }
@@ -191,11 +198,12 @@ async fn the_operators_key_is_shown_to_listed_origins_only() {
     for listed in [true, false] {
         let mut server = Server::start(Then::Close(vec![stream_head(), said("x"), finished()]));
         let origin = server.base_url.trim_end_matches("/v1").to_owned();
-        let keys = ProviderKeys {
-            openai: Some(SecretString::from("sesame")),
-            openai_origins: if listed { vec![origin] } else { vec![] },
+        let settings = Providers {
+            keys: [("OPENAI_API_KEY", SecretString::from("sesame"))].into(),
+            origins: if listed { vec![(Provider::Openai, origin)] } else { vec![] },
+            ..Providers::default()
         };
-        ask(&models(keys), &call(&server.base_url)).await.0.unwrap();
+        ask(&models(ProviderKeys::of(&settings)), &call(&server.base_url)).await.0.outcome.unwrap();
         let request = server.requests.recv().await.unwrap();
         assert_eq!(request.contains("authorization: Bearer sesame\r\n"), listed, "{request}");
     }
@@ -203,6 +211,41 @@ async fn the_operators_key_is_shown_to_listed_origins_only() {
 
 #[tokio::test]
 async fn an_address_that_is_none_fails_for_good() {
-    let error = ask(&models(ProviderKeys::default()), &call("not a url")).await.0.unwrap_err();
+    let error =
+        ask(&models(ProviderKeys::default()), &call("not a url")).await.0.outcome.unwrap_err();
     assert_eq!((error.kind, error.retryable), (Kind::BadRequest, false));
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_keeps_what_came_and_what_was_sent() {
+    let server = Server::start(Then::Hold(vec![stream_head(), said("Hel")]));
+    let mut late = call(&format!("{}?version=2", server.base_url));
+    late.timeout = Duration::from_millis(200);
+    let (attempt, _) = ask(&models(ProviderKeys::default()), &late).await;
+    assert_eq!(attempt.outcome.as_ref().map_err(|error| error.kind), Err(Kind::Timeout));
+    assert_eq!((attempt.status, attempt.response.as_ref()), (Some(200), said("Hel").as_slice()));
+    assert_eq!(attempt.endpoint, "/v1/chat/completions?version=2");
+    assert_eq!(attempt.body(), late.request());
+    assert!(attempt.first_byte_after.is_some_and(|first| first < attempt.took));
+
+    let refusal = head("503 Service Unavailable", "");
+    let attempt = attempted(Then::Close(vec![refusal, b"later".to_vec()])).await;
+    assert_eq!((attempt.status, attempt.response.as_ref()), (Some(503), b"later".as_slice()));
+    assert!(attempt.outcome.is_err());
+
+    let attempt = ask(&models(ProviderKeys::default()), &call("not a url")).await.0;
+    assert_eq!((attempt.status, attempt.first_byte_after), (None, None));
+    assert!(attempt.endpoint.is_empty() && attempt.header_names.is_empty());
+}
+
+#[tokio::test]
+async fn an_attempt_names_the_headers_that_the_server_saw() {
+    let mut server = Server::start(Then::Close(vec![stream_head(), said("x"), finished()]));
+    let (attempt, _) = ask(&models(ProviderKeys::default()), &call(&server.base_url)).await;
+    let request = server.requests.recv().await.unwrap();
+    let (head, _) = request.split_once("\r\n\r\n").unwrap();
+    let mut seen: Vec<_> =
+        head.lines().skip(1).map(|line| line.split(':').next().unwrap().to_lowercase()).collect();
+    seen.sort_unstable();
+    assert_eq!(attempt.header_names, seen);
 }

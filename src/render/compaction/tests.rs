@@ -28,6 +28,7 @@ fn model() -> ModelSpec {
         profile: ProfileOverrides::default(),
         settings: ModelSettings { stop: vec!["x".to_owned()], ..ModelSettings::default() },
         script: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

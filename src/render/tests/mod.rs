@@ -37,6 +37,7 @@ fn models() -> [ModelSpec; 3] {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     };
     [
         model(Provider::Scripted, None),

@@ -13,9 +13,9 @@ use super::messages;
 use super::rows::At;
 use super::runs::RunRow;
 use super::steps::{self, Range, StoredCall};
-use super::{Store, StoreError, threads};
+use super::{Store, StoreError, events, threads};
 use crate::domain::agent::AgentSpec;
-use crate::domain::event::{EventData, EventName};
+use crate::domain::event::{AskedFallback, EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
 use crate::domain::request::RequestFigures;
 use crate::domain::run::{Run, RunFacts};
@@ -39,6 +39,8 @@ pub struct LoadedRun {
     pub head: Head,
     /// Whether the current turn is the closing one.
     pub closing: bool,
+    /// The model that was last asked in the current turn, where it is not the agent's first one.
+    pub fallback: Option<AskedFallback>,
     /// Whether it was interrupted and asked to go on, and that is not yet on record.
     pub resumed: bool,
     /// How the thread's history is framed.
@@ -103,7 +105,7 @@ pub async fn load(
     .map_err(StoreError::of_read)?;
     let Some(row) = row else { return Ok(None) };
     let at = At { table: "run", id: &id };
-    let agent = at.json("agent", &row.agent)?;
+    let agent: AgentSpec = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
     let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
@@ -114,6 +116,7 @@ pub async fn load(
     let run = Run::try_from(row.run())?;
     let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
     let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
+    let fallback = asked_fallback(store, tenant, id, &agent).await?;
     let (heard, waiting) = said_to(store, tenant, id, (n_messages, all)).await?;
     Ok(Some(LoadedRun {
         run,
@@ -122,6 +125,7 @@ pub async fn load(
         deadline_at,
         head,
         closing,
+        fallback,
         resumed,
         framing,
         memory_from,
@@ -131,6 +135,19 @@ pub async fn load(
         heard,
         waiting,
     }))
+}
+
+/// The fallback that was asked last, where the agent has any.
+async fn asked_fallback(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    agent: &AgentSpec,
+) -> Result<Option<AskedFallback>, StoreError> {
+    if agent.model.fallbacks.is_empty() {
+        return Ok(None);
+    }
+    events::asked_fallback(store, tenant, id).await
 }
 
 /// What was said to a run: what has entered it, and what waits. There are so many messages that have

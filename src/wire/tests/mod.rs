@@ -4,6 +4,7 @@ mod bytes;
 mod checks;
 mod goldens;
 mod histories;
+mod proof;
 pub(in crate::wire) mod recordings;
 mod spans;
 mod wires;

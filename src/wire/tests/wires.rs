@@ -85,6 +85,7 @@ impl Spoken {
                 profile: ProfileOverrides::default(),
                 settings: ModelSettings::default(),
                 script: Vec::new(),
+                fallbacks: Vec::new(),
             };
             (place, model)
         };

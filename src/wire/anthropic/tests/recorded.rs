@@ -43,6 +43,7 @@ pub(super) fn model(body: &Value) -> ModelSpec {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

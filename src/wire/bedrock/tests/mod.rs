@@ -32,6 +32,7 @@ fn profile(model: &str) -> Profile {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     })
 }
 

@@ -26,6 +26,7 @@ fn profile(name: &str) -> Profile {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     })
 }
 

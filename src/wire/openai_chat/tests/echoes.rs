@@ -23,6 +23,7 @@ fn model(provider: Provider, base_url: Option<&str>) -> ModelSpec {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

@@ -49,6 +49,7 @@ fn model(recording: &Recording) -> ModelSpec {
         profile: ProfileOverrides::default(),
         settings: settings(&recording.body),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

@@ -19,6 +19,7 @@ fn model(provider: Provider, name: &str, base_url: Option<&str>) -> ModelSpec {
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 
