@@ -10,6 +10,7 @@
 mod commands;
 mod engine;
 mod http;
+mod local_model;
 mod openapi;
 mod providers;
 mod readme;
