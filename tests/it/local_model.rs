@@ -84,3 +84,13 @@ async fn holds_for(provider: &str) {
 async fn a_real_model_calls_a_tool_and_answers_over_chat_completions() {
     holds_for("openai").await;
 }
+
+#[tokio::test]
+async fn a_real_model_calls_a_tool_and_answers_over_responses() {
+    holds_for("openai_responses").await;
+}
+
+#[tokio::test]
+async fn a_real_model_calls_a_tool_and_answers_over_anthropic_messages() {
+    holds_for("anthropic").await;
+}
