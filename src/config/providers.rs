@@ -14,8 +14,8 @@ use crate::domain::provider::Provider;
 
 pub(super) const ORIGINS: Setting = Setting::plain(
     "AGENTLING_PROVIDER_ORIGINS",
-    "further origins to which a provider's key may be sent, as `provider=https://host:port`, separated \
-     by commas",
+    "origins beside the provider's own address to which its key may be sent, as \
+     `provider=https://host:port`, separated by commas",
 )
 .or("");
 pub(super) const OPENAI_ORIGINS: Setting = Setting::plain(
@@ -38,8 +38,7 @@ pub(super) const AWS_REGION: Setting = Setting::plain(
 pub(super) const AWS_DEFAULT_REGION: Setting =
     Setting::plain("AWS_DEFAULT_REGION", "the region where `AWS_REGION` is absent");
 
-const KEY: &str = "a model provider's key; it is sent to the provider's own address and to origins that are listed \
-     for it";
+const KEY: &str = "the key of the model provider of that name";
 
 /// One setting for each variable that holds a provider's key. Providers may share one.
 pub(super) fn key_settings() -> Vec<Setting> {

@@ -46,15 +46,16 @@ impl Server {
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (told, requests) = unbounded_channel();
         let (gone, hung_up) = unbounded_channel();
+        let answer_one = move |stream: &mut TcpStream, then: &Then| {
+            told.send(read_request(stream)).unwrap_or_default();
+            if then.answer(stream) {
+                gone.send(()).unwrap_or_default();
+            }
+        };
         std::thread::spawn(move || {
             for exchanges in connections {
                 let (mut stream, _) = listener.accept().unwrap();
-                for then in exchanges {
-                    told.send(read_request(&mut stream)).unwrap_or_default();
-                    if then.answer(&mut stream) {
-                        gone.send(()).unwrap_or_default();
-                    }
-                }
+                exchanges.iter().for_each(|then| answer_one(&mut stream, then));
             }
         });
         Self { base_url, requests, hung_up }

@@ -6,6 +6,7 @@ mod context_window;
 mod crash;
 mod database;
 mod drain;
+mod fallbacks;
 mod messages;
 mod model_keys;
 mod observations;
