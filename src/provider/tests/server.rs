@@ -55,7 +55,9 @@ impl Server {
         std::thread::spawn(move || {
             for exchanges in connections {
                 let (mut stream, _) = listener.accept().unwrap();
-                exchanges.iter().for_each(|then| answer_one(&mut stream, then));
+                for then in &exchanges {
+                    answer_one(&mut stream, then);
+                }
             }
         });
         Self { base_url, requests, hung_up }
