@@ -192,7 +192,9 @@ fn differences(steps: &[StepContent]) -> [usize; 7] {
     n[4] = outcomes.len() - (results.len() - n[3]);
     let texts: Vec<&str> = told()
         .filter_map(|block| {
-            if let Block::Text(text) | Block::Said { text, .. } = block {
+            if let Block::Text(text) | Block::Said { text, .. } | Block::Thinking { text, .. } =
+                block
+            {
                 Some(text.as_str())
             } else {
                 None
