@@ -153,11 +153,7 @@ fn add_spoken(messages: &mut Array<'_>, role: &str, blocks: &[Block]) {
         message.wire("role", role);
         message.text("content", &said);
         if !images.is_empty() {
-            message.array("images", |list| {
-                for (file, origin) in images {
-                    add_image(list, file, origin);
-                }
-            });
+            message.array("images", |list| add_images(list, &images));
         }
     });
 }
@@ -170,13 +166,15 @@ fn add_paragraph(said: &mut MarkedText, text: &MarkedText) {
 }
 
 /// The bytes alone, without their type.
-fn add_image(list: &mut Array<'_>, file: &FilePart, origin: &Origin) {
-    let bytes = match &file.source {
-        FileSource::Base64(source) => source.base64.clone(),
-        FileSource::Text(source) => BASE64_STANDARD.encode(&source.text),
-        FileSource::Url(_) => return,
-    };
-    list.value(&Value::from(bytes), origin);
+fn add_images(list: &mut Array<'_>, images: &[(&FilePart, &Origin)]) {
+    for (file, origin) in images {
+        let bytes = match &file.source {
+            FileSource::Base64(source) => source.base64.clone(),
+            FileSource::Text(source) => BASE64_STANDARD.encode(&source.text),
+            FileSource::Url(_) => continue,
+        };
+        list.value(&Value::from(bytes), origin);
+    }
 }
 
 fn add_reply(message: &mut Object<'_>, blocks: &[Block]) {

@@ -30,7 +30,7 @@ fn told(body: &Value) -> Prompt {
         };
         match turns.last_mut() {
             Some(last) if last.role == Role::Tool && role == Role::Tool => {
-                last.blocks.extend(blocks)
+                last.blocks.extend(blocks);
             }
             _ => turns.push(turn(role, blocks)),
         }

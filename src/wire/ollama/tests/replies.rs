@@ -9,7 +9,7 @@ use crate::wire::ollama::Ollama;
 use crate::wire::{Codec as _, DeltaPiece, WireError};
 
 fn lines(all: &[Value]) -> String {
-    all.iter().map(|line| format!("{line}\n")).collect()
+    all.iter().map(|line| [line.to_string(), "\n".to_owned()].concat()).collect()
 }
 
 fn streamed(body: &[u8], size: usize) -> (Vec<DeltaPiece>, Result<Reply, WireError>) {
@@ -28,7 +28,7 @@ fn end(body: &str) -> Result<Reply, WireError> {
     streamed(body.as_bytes(), 7).1
 }
 
-fn message(message: Value) -> Value {
+fn message(message: &Value) -> Value {
     json!({"model": "m", "message": message, "done": false})
 }
 
@@ -41,11 +41,11 @@ fn done() -> Value {
 fn lines_are_put_together_however_they_are_split() {
     let call = json!({"id": "k", "function": {"name": "f", "arguments": {"b": 1.0, "a": [2]}}});
     let body = lines(&[
-        message(json!({"content": "", "thinking": "h"})),
-        message(json!({"content": "", "thinking": "mé"})),
-        message(json!({"content": "Y"})),
-        message(json!({"content": "es."})),
-        message(json!({"content": "", "tool_calls": [call, {"function": {"name": "g"}}]})),
+        message(&json!({"content": "", "thinking": "h"})),
+        message(&json!({"content": "", "thinking": "mé"})),
+        message(&json!({"content": "Y"})),
+        message(&json!({"content": "es."})),
+        message(&json!({"content": "", "tool_calls": [call, {"function": {"name": "g"}}]})),
         done(),
         json!({"error": "what comes after the end does not count"}),
     ]);
@@ -79,7 +79,7 @@ fn lines_are_put_together_however_they_are_split() {
 
 #[test]
 fn a_stream_is_a_reply_only_after_a_line_that_says_it_is_done() {
-    let half = lines(&[message(json!({"content": "Ha"}))]);
+    let half = lines(&[message(&json!({"content": "Ha"}))]);
     let kind = |body: &str| end(body).map(|reply| reply.text()).map_err(|error| error.kind);
     assert_eq!(kind(&half), Err(Kind::TruncatedStream));
     assert_eq!(kind(""), Err(Kind::TruncatedStream));
@@ -91,7 +91,7 @@ fn a_stream_is_a_reply_only_after_a_line_that_says_it_is_done() {
 
 #[test]
 fn an_error_may_come_in_the_middle() {
-    let body = lines(&[message(json!({"content": "Ha"})), json!({"error": "it broke"})]);
+    let body = lines(&[message(&json!({"content": "Ha"})), json!({"error": "it broke"})]);
     let mut decoder = Ollama.stream(Provider::Ollama);
     let error = decoder.push(body.as_bytes()).unwrap_err();
     assert_eq!((error.kind, error.detail.as_str()), (Kind::Server, "it broke"));

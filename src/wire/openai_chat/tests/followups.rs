@@ -83,9 +83,9 @@ fn settings(body: &Value) -> ModelSettings {
         top_p: take("top_p").and_then(|value| value.as_f64()),
         max_output_tokens: take("max_tokens").or_else(|| take("max_completion_tokens")).map(count),
         seed: take("seed").and_then(|value| value.as_i64()),
-        stop: take("stop").map(stops).unwrap_or_default(),
-        reasoning_effort: take("reasoning_effort").map(text_of),
-        tool_choice: take("tool_choice").map(choice),
+        stop: take("stop").map(|value| stops(&value)).unwrap_or_default(),
+        reasoning_effort: take("reasoning_effort").map(|value| text_of(&value)),
+        tool_choice: take("tool_choice").map(|value| choice(&value)),
         parallel_tool_calls: take("parallel_tool_calls").and_then(|value| value.as_bool()),
         structured_output: None,
         stream: None,
@@ -93,19 +93,23 @@ fn settings(body: &Value) -> ModelSettings {
     }
 }
 
-fn text_of(value: Value) -> String {
+fn text_of(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-fn stops(value: Value) -> Vec<String> {
-    if value.is_string() { vec![text_of(value)] } else { serde_json::from_value(value).unwrap() }
+fn stops(value: &Value) -> Vec<String> {
+    if value.is_string() {
+        vec![text_of(value)]
+    } else {
+        serde_json::from_value(value.clone()).unwrap()
+    }
 }
 
-fn choice(value: Value) -> String {
+fn choice(value: &Value) -> String {
     match value.as_str() {
         Some("any") => "required".to_owned(),
         Some(choice) => choice.to_owned(),
-        None => text_of(value["function"]["name"].clone()),
+        None => text_of(&value["function"]["name"]),
     }
 }
 
@@ -126,7 +130,7 @@ fn prompt(recording: &Recording, model: &ModelSpec) -> Prompt {
         };
         match turns.last_mut() {
             Some(last) if last.role == Role::Tool && role == Role::Tool => {
-                last.blocks.extend(blocks)
+                last.blocks.extend(blocks);
             }
             _ => turns.push(PromptTurn { role, blocks }),
         }
@@ -146,7 +150,7 @@ fn prompt(recording: &Recording, model: &ModelSpec) -> Prompt {
 fn tool(tool: &Value) -> ToolDefinition {
     let function = &tool["function"];
     ToolDefinition {
-        name: text_of(function["name"].clone()),
+        name: text_of(&function["name"]),
         description: function["description"].as_str().unwrap_or_default().to_owned(),
         parameters: function["parameters"].clone(),
     }
@@ -180,7 +184,7 @@ fn image(url: &str) -> FilePart {
 
 fn result(message: &Value) -> Block {
     Block::ToolResult {
-        id: text_of(message["tool_call_id"].clone()),
+        id: text_of(&message["tool_call_id"]),
         call_id: CallId("c".to_owned()),
         name: String::new(),
         text: joined(&message["content"]).into(),

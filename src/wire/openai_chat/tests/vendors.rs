@@ -72,7 +72,7 @@ fn settings_that_a_model_refuses_are_left_out() {
     assert_eq!(told(Provider::Azure, "gpt-5-mini", &all), ["max_completion_tokens"]);
     assert_eq!(told(Provider::Openrouter, "openai/o4-mini", &all), ["max_tokens"]);
     assert_eq!(told(Provider::Xai, "grok-4", &all), ["temperature", "top_p", "max_tokens"]);
-    let mut low = all.clone();
+    let mut low = all;
     low["reasoning_effort"] = json!("low");
     assert_eq!(told(Provider::Openai, "gpt-5.2", &low), ["max_completion_tokens"]);
     low["reasoning_effort"] = json!("none");
