@@ -298,8 +298,8 @@ async fn providers_that_misbehave_are_asked_again_and_lose_no_transcript() {
 
 async fn misbehave(app: &TestApp, replay: &Replay, recording: &Recording, chaos: &Chaos) {
     let case = format!("{} {}", recording.id(), chaos.spec);
-    let agent = recording.agent(&replay.base_url(recording.id(), chaos.spec), &app.tools);
-    let run = app.run(&agent, "go").await;
+    let base_url = replay.base_url_apart(recording.id(), chaos.spec).await;
+    let run = app.run(&recording.agent(&base_url, &app.tools), "go").await;
     let steps = steps(app, &run).await;
     assert_eq!(restarts(&events(app, &run).await), chaos.restarts, "{case}");
     assert_eq!(run["attempt"], chaos.restarts + 1, "{case}");

@@ -12,6 +12,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::{FakeTools, tool};
@@ -57,6 +59,24 @@ impl Replay {
         let chaos = chaos.replace('%', "%25").replace('=', "%3D").replace(';', "%3B");
         let prefix = if chaos.is_empty() { String::new() } else { format!("/c/{chaos}") };
         format!("{}/f/{recording}{prefix}/v1", self.origin)
+    }
+
+    /// The same under an origin of its own: how often a call may be made again is counted for each.
+    pub(crate) async fn base_url_apart(&self, recording: &str, chaos: &str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let server = self.origin.trim_start_matches("http://").to_owned();
+        #[expect(clippy::disallowed_methods, reason = "a fake peer ends with its test")]
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let server = server.clone();
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(server).await?;
+                    copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
+        self.base_url(recording, chaos).replacen(&self.origin, &origin, 1)
     }
 
     /// These recordings, one after the other. The replay server takes such a list in a header only,
