@@ -46,18 +46,17 @@ impl Server {
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (told, requests) = unbounded_channel();
         let (gone, hung_up) = unbounded_channel();
-        let answer_one = move |stream: &mut TcpStream, then: &Then| {
-            told.send(read_request(stream)).unwrap_or_default();
-            if then.answer(stream) {
-                gone.send(()).unwrap_or_default();
+        let serve = move |exchanges: &[Then]| {
+            let (mut stream, _) = listener.accept().unwrap();
+            for then in exchanges {
+                told.send(read_request(&mut stream)).unwrap_or_default();
+                let waited = then.answer(&mut stream);
+                waited.then(|| gone.send(())).transpose().unwrap_or_default();
             }
         };
         std::thread::spawn(move || {
-            for exchanges in connections {
-                let (mut stream, _) = listener.accept().unwrap();
-                for then in &exchanges {
-                    answer_one(&mut stream, then);
-                }
+            for exchanges in &connections {
+                serve(exchanges);
             }
         });
         Self { base_url, requests, hung_up }

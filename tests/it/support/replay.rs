@@ -68,12 +68,8 @@ impl Replay {
         let server = self.origin.trim_start_matches("http://").to_owned();
         #[expect(clippy::disallowed_methods, reason = "a fake peer ends with its test")]
         tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let server = server.clone();
-                tokio::spawn(async move {
-                    let mut server = TcpStream::connect(server).await?;
-                    copy_bidirectional(&mut client, &mut server).await
-                });
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(relay(client, server.clone()));
             }
         });
         self.base_url(recording, chaos).replacen(&self.origin, &origin, 1)
@@ -92,6 +88,12 @@ impl Replay {
         let router = Router::new().fallback(forward).with_state(Arc::new(relay));
         Script { base_url: format!("{}/v1", super::model::spawn(router).await), gate }
     }
+}
+
+/// Passes bytes on both ways until either side is done.
+async fn relay(mut client: TcpStream, server: String) -> std::io::Result<(u64, u64)> {
+    let mut server = TcpStream::connect(server).await?;
+    copy_bidirectional(&mut client, &mut server).await
 }
 
 /// Recordings that answer one after the other.
