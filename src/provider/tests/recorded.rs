@@ -15,7 +15,7 @@ const NOT_YET: &[&str] = &[];
 
 /// The largest body that is split in two at every byte; larger ones are read byte by byte and in
 /// random pieces.
-const MOST_SPLIT: usize = 8 * 1024;
+const MOST_SPLIT: usize = 2 * 1024;
 
 fn hints(exchange: &Exchange) -> RetryHints {
     RetryHints {
