@@ -5,6 +5,8 @@
 //! one and the calls of the history go through one map, by which the calls of a reply get their names
 //! back.
 
+use serde::Serialize;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
@@ -17,7 +19,8 @@ use crate::domain::tool::ToolDefinition;
 const UNNAMED: &str = "unnamed";
 
 /// Which characters a tool name is made of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolNameRule {
     /// `[A-Za-z0-9_-]`.
     #[default]
