@@ -5,10 +5,9 @@
 //! one and the calls of the history go through one map, by which the calls of a reply get their names
 //! back.
 
-use serde::Serialize;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::profile::{Profile, is_name_char};
