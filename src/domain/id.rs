@@ -99,6 +99,10 @@ id!(
     StepId, "stp"
 );
 id!(
+    /// One request to a model.
+    RequestId, "req"
+);
+id!(
     /// An API key; the secret part is not in it.
     KeyId, "key"
 );

@@ -1,10 +1,15 @@
-//! A request as sent: which of its bytes come from where.
+//! A request as sent: its bytes, which of them come from where, and what came of it.
 
 use std::borrow::Cow;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::id::{RequestId, RunId, ThreadId};
+use super::model::{ModelErrorKind, Provider};
+use super::request::BodyHash;
 use crate::labels;
 
 labels! {
@@ -36,6 +41,18 @@ labels! {
         OutputSchema = "output_schema",
         /// A setting of the model.
         Setting = "setting",
+    }
+}
+
+labels! {
+    /// What a span comes from.
+    SpanSource {
+        /// Syntax that the codec wrote.
+        Wire = "wire",
+        /// The agent's declaration.
+        Agent = "agent",
+        /// A step of the thread.
+        Step = "step",
     }
 }
 
@@ -127,4 +144,97 @@ pub struct Span {
     /// Where it comes from.
     #[serde(flatten)]
     pub origin: Origin,
+}
+
+/// A request body with what the ledger wants to know of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// The body, byte for byte as it is sent and stored.
+    pub body: Vec<u8>,
+    /// Where its bytes come from, in order, without gap or overlap.
+    pub spans: Vec<Span>,
+    /// The offset at which the conversation begins: after the bracket of the list of its messages.
+    pub conversation_at: usize,
+}
+
+labels! {
+    /// What a model is asked for.
+    Purpose {
+        /// The reply of a turn.
+        Reply = "reply",
+        /// A summary of older steps.
+        Summary = "summary",
+    }
+}
+
+labels! {
+    /// What became of a request.
+    RequestOutcome {
+        /// A whole reply came.
+        Replied = "replied",
+        /// None came, or one that cannot be used.
+        Failed = "failed",
+        /// The server hung up on it: its run was cancelled, interrupted or out of time.
+        Abandoned = "abandoned",
+    }
+}
+
+labels! {
+    /// How stored bytes are written.
+    ByteEncoding {
+        /// As they are.
+        Identity = "identity",
+        /// Compressed by zlib.
+        Zlib = "zlib",
+    }
+}
+
+/// One request to a model and what came of it, without their bytes. What is optional is not known of
+/// requests that were sent before there was a ledger.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LedgerEntry {
+    /// Its id.
+    pub id: RequestId,
+    /// The thread.
+    pub thread_id: ThreadId,
+    /// The run that sent it; `None` for a summary that a caller asked for.
+    pub run_id: Option<RunId>,
+    /// `seq` of the step that came of it.
+    pub step_seq: Option<i64>,
+    /// The turn that it was sent for; 0 without a run.
+    pub turn: u32,
+    /// The attempt at what it was sent for.
+    pub attempt: u32,
+    /// What was asked for.
+    pub purpose: Purpose,
+    /// Who was asked.
+    pub provider: Option<Provider>,
+    /// Path and query of the address; empty when the address was none.
+    pub endpoint: Option<String>,
+    /// The names of its headers.
+    pub header_names: Vec<String>,
+    /// What the renderer knew of the model.
+    pub profile: Option<Value>,
+    /// The version of the renderer.
+    pub renderer: Option<u32>,
+    /// The hash of its body.
+    pub sha256: Option<BodyHash>,
+    /// How long its body was.
+    pub bytes: Option<u64>,
+    /// Whether its body is kept.
+    pub is_kept: bool,
+    /// When it was sent.
+    pub sent_at: Option<DateTime<Utc>>,
+    /// How long it took until the answer's body began.
+    pub first_byte_ms: Option<u64>,
+    /// How long it took in all.
+    pub took_ms: Option<u64>,
+    /// The answer's status.
+    pub status: Option<u16>,
+    /// What became of it.
+    pub outcome: RequestOutcome,
+    /// Why it failed.
+    pub error: Option<ModelErrorKind>,
+    /// The answer's media type, as its server named it.
+    pub response_type: Option<String>,
 }

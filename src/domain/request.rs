@@ -1,6 +1,8 @@
-//! What is kept of a request to a model: figures, not the request itself.
+//! What a step tells of the request that it answers: figures, not the request itself.
 
 use std::fmt;
+
+use super::ledger::Span;
 
 /// The SHA-256 of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +15,7 @@ impl fmt::Display for BodyHash {
 }
 
 /// A request body in figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestFigures {
     /// How long it was.
     pub bytes: u64,
@@ -22,6 +24,8 @@ pub struct RequestFigures {
     pub shared_bytes: Option<u64>,
     /// Its hash.
     pub sha256: BodyHash,
+    /// What stands behind those leading bytes; `None` where nothing does, or none was compared.
+    pub difference: Option<Span>,
 }
 
 /// How many leading bytes are equal.

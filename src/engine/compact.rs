@@ -9,19 +9,23 @@ use std::time::Duration;
 
 use super::compaction::{summarise, summary_call};
 use super::perform::{NO_RETRIES_LEFT, NoRetriesLeft, for_good, pause_before};
+use super::predecessor::{Before, Known};
+use super::sent::Errand;
 use super::{Context, WhichAgent, accept};
-use crate::domain::id::TenantId;
+use crate::domain::id::{TenantId, ThreadId};
+use crate::domain::ledger::Purpose;
 use crate::domain::model::ModelError;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::step::{Replaces, Step, StepContent, SummaryStep};
 use crate::domain::thread::Thread;
 use crate::error::AgentlingError;
-use crate::provider::ModelCall;
+use crate::provider::{ModelCall, SUMMARY_TURN};
 use crate::render::compaction::{Cut, gains, retells};
 use crate::render::framing::Tags;
 use crate::render::profile::Profile;
 use crate::render::redact::Redactor;
 use crate::render::redacted;
+use crate::store::ledger::{self, NewRequest, Recorded};
 use crate::store::operator::{self, OperatorWrite};
 use crate::store::steps;
 
@@ -68,9 +72,9 @@ pub(super) async fn compact(
     let steps: Vec<StepContent> = steps.into_iter().map(|step| step.content).collect();
     let history = (steps.as_slice(), thread.memory_from);
     let cut = cut(history, &how, through_seq.unwrap_or(thread.head_seq))?;
-    let summary = match how {
-        Shorter::WithoutToolOutput => cut.without_text(),
-        Shorter::Told(text) => SummaryStep { text: Some(text), ..cut.without_text() },
+    let (summary, sent) = match how {
+        Shorter::WithoutToolOutput => (cut.without_text(), Vec::new()),
+        Shorter::Told(text) => (SummaryStep { text: Some(text), ..cut.without_text() }, Vec::new()),
         Shorter::Summarised(agent) => {
             let agent = accept::choose_agent(context, tenant, agent).await?.spec;
             let redactor = context.parts.redaction.of_thread(id, &agent.redaction);
@@ -80,10 +84,36 @@ pub(super) async fn compact(
             let reader = (&tags, Profile::resolve(&agent.model).context_window);
             let told = (&*told, thread.memory_from);
             let call = summary_call(&agent.model, told, cut, reader, bounds);
-            written(context, (&thread, &redactor), (cut, call)).await?
+            let (summary, sent) = written(context, (&thread, &redactor), (cut, call)).await?;
+            match summary {
+                Ok(summary) => (summary, sent),
+                Err(error) => {
+                    recorded(context, tenant, id, sent).await;
+                    return Err(error.into());
+                }
+            }
         }
     };
-    Ok(operator::append(store, tenant, id, StepContent::Summary(summary), write).await?)
+    let content = (StepContent::Summary(summary), sent.clone());
+    let appended = operator::append(store, tenant, id, content, write).await;
+    if appended.is_err() {
+        recorded(context, tenant, id, sent).await;
+    }
+    Ok(appended?)
+}
+
+/// Records requests of which no step came.
+async fn recorded(
+    context: &Context,
+    tenant: &TenantId,
+    thread: ThreadId,
+    sent: Vec<Arc<NewRequest>>,
+) {
+    let sent: Vec<Recorded> =
+        sent.into_iter().map(|request| Recorded { request, step_seq: None }).collect();
+    if let Err(error) = ledger::record(context.store(), tenant, thread, &sent).await {
+        tracing::warn!(%thread, error = %error, "requests were not recorded");
+    }
 }
 
 /// The cut, where it gains something.
@@ -117,45 +147,52 @@ fn cut(
     }
 }
 
+/// What comes of asking for a summary, and the requests that were made for it.
+type Asked = (Result<SummaryStep, ModelError>, Vec<Arc<NewRequest>>);
+
 /// The summary that a model writes, unless the server stops first: whoever asked asks another one.
 async fn written(
     context: &Context,
     (thread, redactor): (&Thread, &Redactor),
     (cut, call): (Cut, ModelCall),
-) -> Result<SummaryStep, AgentlingError> {
-    tokio::select! {
-        summary = patiently(context, (cut, call)) => summary.map_err(|error| {
-            let detail = redactor.text(RedactionChannel::Log, &error.operator_detail);
-            tracing::warn!(thread = %thread.id, detail = &*detail, "a model was asked for a summary and failed");
-            error.into()
-        }),
-        () = context.tasks.stopping() => Err(AgentlingError::Draining),
+) -> Result<Asked, AgentlingError> {
+    let asked = tokio::select! {
+        asked = patiently(context, (cut, call)) => asked,
+        () = context.tasks.stopping() => return Err(AgentlingError::Draining),
+    };
+    if let Err(error) = &asked.0 {
+        let detail = redactor.text(RedactionChannel::Log, &error.operator_detail);
+        tracing::warn!(thread = %thread.id, detail = &*detail, "a model was asked for a summary and failed");
     }
+    Ok(asked)
 }
 
 /// Asks as often as a turn would, within its time.
-async fn patiently(
-    context: &Context,
-    (cut, call): (Cut, ModelCall),
-) -> Result<SummaryStep, ModelError> {
+async fn patiently(context: &Context, (cut, call): (Cut, ModelCall)) -> Asked {
     let clock = &context.parts.clock;
     let deadline = clock.monotonic().saturating_add(call.timeout);
+    let (mut entries, mut bases) = (Vec::new(), Vec::new());
     let mut attempt = 1;
     loop {
         let timeout = deadline.saturating_sub(clock.monotonic());
+        let before = Before { known: Known::None, bases };
         let call = ModelCall { attempt, tries: attempt, timeout, ..call.clone() };
-        let error = match summarise(context, cut, &call).await {
-            Ok(summary) => return Ok(summary),
+        let errand = Errand { turn: SUMMARY_TURN, attempt, purpose: Purpose::Summary };
+        let (summary, sent) = summarise(context, cut, (&call, errand), before).await;
+        bases = sent.iter().map(|sent| sent.kept.clone()).collect();
+        entries.extend(sent.map(|sent| sent.entry));
+        let error = match summary {
+            Ok(summary) => return (Ok(summary), entries),
             // No run is there to count what it took.
             Err(failed) => for_good(failed.error),
         };
         let left = deadline.saturating_sub(clock.monotonic());
         let pause = match pause_before(context, &call, &error, left) {
             Ok(Some(pause)) => pause,
-            Ok(None) => return Err(error),
+            Ok(None) => return (Err(error), entries),
             Err(NoRetriesLeft) => {
                 let operator_detail = format!("{}; {NO_RETRIES_LEFT}", error.operator_detail);
-                return Err(ModelError { operator_detail, ..error });
+                return (Err(ModelError { operator_detail, ..error }), entries);
             }
         };
         tokio::time::sleep(pause).await;

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::perform::{Done, failed, for_good};
+use super::predecessor::{Before, Predecessor};
+use super::sent::{Errand, Sent};
 use super::{Context, sanitise};
 use crate::domain::agent::ContextStrategy;
+use crate::domain::ledger::Purpose;
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, ModelSpec, Provider, Usage};
 use crate::domain::run::{Failure, FailureCause};
@@ -27,7 +30,7 @@ pub(super) enum Shortening {
     /// Leave output out.
     Drop(SummaryStep),
     /// Ask for a summary.
-    Summarise(Cut, Box<ModelCall>),
+    Summarise(Cut, Arc<ModelCall>),
     /// Nothing.
     Impossible,
 }
@@ -98,7 +101,7 @@ impl Compactor {
                     let steps = (&*told, self.first_seq);
                     let (reader, bounds) = ((&self.tags, window), (call.tries, call.timeout));
                     let asked = summary_call(&call.spec, steps, cut, reader, bounds);
-                    Shortening::Summarise(cut, Box::new(asked))
+                    Shortening::Summarise(cut, Arc::new(asked))
                 }
             }
         })
@@ -149,26 +152,31 @@ pub(super) async fn shorten(
     effect: Effect,
     asked: &ModelCall,
     shortening: Shortening,
+    predecessor: &Predecessor,
 ) -> Done {
     let (turn, attempt, provider) = (asked.turn, asked.attempt, asked.spec.provider);
     let deadline = context.parts.clock.monotonic() + asked.timeout;
-    let summary = match shortening {
-        Shortening::Drop(summary) => Ok(summary),
+    let (summary, sent) = match shortening {
+        Shortening::Drop(summary) => (Ok(summary), None),
         Shortening::Summarise(cut, call) => {
-            summarise(context, cut, &ModelCall { timeout: asked.timeout, ..*call }).await
+            let call = ModelCall { timeout: asked.timeout, ..ModelCall::clone(&call) };
+            let before = predecessor.made_for(Purpose::Summary);
+            let errand = Errand { turn, attempt, purpose: Purpose::Summary };
+            summarise(context, cut, (&call, errand), before).await
         }
         Shortening::Impossible => {
             let what = "it is estimated not to fit, and is not to be or cannot be made shorter";
-            Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what).into())
+            (Err(ModelError::new(provider, ModelErrorKind::ContextWindow, what).into()), None)
         }
     };
-    match summary {
+    let done = match summary {
         Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
         Err(Unsummarised { error, spent }) => {
             let error = for_good(error);
             Done { spent, ..failed(context, effect, asked, &error, deadline) }
         }
-    }
+    };
+    Done { sent, ..done }
 }
 
 /// Why there is no summary.
@@ -189,12 +197,23 @@ impl From<ModelError> for Unsummarised {
 pub(super) async fn summarise(
     context: &Context,
     cut: Cut,
-    call: &ModelCall,
+    (call, errand): (&ModelCall, Errand),
+    before: Before,
+) -> (Result<SummaryStep, Unsummarised>, Option<Sent>) {
+    let answer = context.parts.models.call(call, &mut |_| {}).await;
+    let sent = Sent::of(context, call, errand, &answer, before).await;
+    (summary_in(answer.outcome, cut, call.spec.provider), sent)
+}
+
+fn summary_in(
+    outcome: Result<Reply, ModelError>,
+    cut: Cut,
+    provider: Provider,
 ) -> Result<SummaryStep, Unsummarised> {
-    let mut reply = context.parts.models.call(call, &mut |_| {}).await.outcome?;
+    let mut reply = outcome?;
     sanitise::reply(&mut reply);
     let usage = reply.usage;
-    match text_of(&reply, call.spec.provider) {
+    match text_of(&reply, provider) {
         Ok(text) => Ok(SummaryStep { text: Some(text), usage, ..cut.without_text() }),
         Err(error) => Err(Unsummarised { error, spent: usage }),
     }

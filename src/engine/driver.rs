@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use super::feed::Publisher;
 use super::journal::{Journal, Stamp, records_of};
 use super::leases::Signals;
-use super::perform::{Done, Heard, Performer};
+use super::perform::{Done, Performer};
+use super::sent::Sent;
 use super::tally::RunTally;
 use super::{CommitPoint, Context};
 use crate::domain::limits::Limits;
@@ -27,6 +28,7 @@ use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
 use crate::store::lease::{self, Claim};
+use crate::store::ledger::NewRequest;
 use crate::store::messages;
 
 /// How long a write waits before it is tried again while the database is away.
@@ -47,6 +49,9 @@ pub(super) struct Driver {
     state: State,
     /// The messages to the run that are known and have not entered it yet, in order.
     waiting: Vec<RunMessage>,
+    /// Requests to models that are not recorded yet; they go with the next append. Until then a crash
+    /// loses them, as it loses what came back.
+    sent: Vec<Arc<NewRequest>>,
     running: BTreeSet<Effect>,
     effects: FuturesUnordered<BoxFuture<'static, Done>>,
 }
@@ -95,6 +100,7 @@ impl Driver {
             state: fold(records_of(&loaded)),
             waiting: loaded.waiting.clone(),
             performer: Performer::new(&context, &loaded, &redactor, &claim),
+            sent: Vec::new(),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
             context,
@@ -119,12 +125,12 @@ impl Driver {
             }
             let hold = match self.wake().await {
                 Wake::Done(done) => self.finish(*done).await?,
-                Wake::Cancel => self.take(Input::Cancelled, None).await?,
+                Wake::Cancel => self.stop(Input::Cancelled).await?,
                 Wake::Interrupt => {
                     let partial = self.performer.partial(&self.publisher, &self.state);
-                    self.take(Input::Interrupted { partial }, None).await?
+                    self.stop(Input::Interrupted { partial }).await?
                 }
-                Wake::Deadline => self.take(Input::Aborted { failure: timed_out() }, None).await?,
+                Wake::Deadline => self.stop(Input::Aborted { failure: timed_out() }).await?,
                 Wake::GiveBack => return self.give_back().await,
                 Wake::Lost => Hold::Gone,
             };
@@ -185,12 +191,24 @@ impl Driver {
         }
     }
 
+    /// Ends the run, whatever is under way.
+    async fn stop(&mut self, input: Input) -> Result<Hold, StoreError> {
+        let abandoned = self.performer.abandoned().await;
+        self.sent.extend(abandoned.map(|sent| sent.entry));
+        self.take(input, None).await
+    }
+
     async fn finish(&mut self, mut done: Done) -> Result<Hold, StoreError> {
         self.running.remove(&done.effect);
+        if matches!(done.effect, Effect::CallModel { .. }) {
+            self.performer.sent(done.sent.as_ref());
+            self.sent.extend(done.sent.iter().map(|sent| Arc::clone(&sent.entry)));
+        }
         self.performer.reconsider(&mut done, &self.state, &self.journal.history);
         self.journal.count(done.spent.unwrap_or_default());
+        let heard = done.sent.filter(|_| matches!(done.input, Input::Replied { .. }));
         let asked = self.state.fallback();
-        let hold = self.take(done.input, done.heard).await?;
+        let hold = self.take(done.input, heard).await?;
         // Another model has no reason to wait for what the one before it asked for.
         let pause = done.pause.filter(|_| self.state.fallback() == asked);
         self.performer.pause(pause.unwrap_or_default());
@@ -204,7 +222,7 @@ impl Driver {
     }
 
     /// Decides, commits and folds one input.
-    async fn take(&mut self, input: Input, heard: Option<Heard>) -> Result<Hold, StoreError> {
+    async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
         let around = Surroundings { limits: &self.limits, messages: &self.waiting };
         let records = decide(&self.state, input.clone(), around);
@@ -213,8 +231,9 @@ impl Driver {
         }
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
-        let (exchange, request) = heard.map(|it| (it.exchange, it.request)).unzip();
-        let stamp = Stamp { now: parts.clock.now(), ids: parts.ids.as_ref(), exchange };
+        let figures = heard.as_ref().map(|sent| sent.figures.clone());
+        let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
+        let stamp = Stamp { now, ids, heard: figures, sent: &self.sent };
         let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
         let tally = self.tally.behind(&mut batch, &mut journal);
         batch.despite_cancel = is_cancel;
@@ -225,16 +244,15 @@ impl Driver {
                 self.state = records.iter().fold(state, evolve);
                 let n_messages = self.state.n_messages();
                 self.waiting.retain(|message| message.number > n_messages);
-                if let Some(request) = request {
-                    self.performer.replied(request);
+                self.sent.clear();
+                if let Some(heard) = heard {
+                    self.performer.replied(heard.kept);
                 }
                 self.publisher.committed();
                 self.log_failure();
                 Ok(Hold::Kept)
             }
             Appended::MessagesWait => {
-                let heard = stamp.exchange.zip(request);
-                let heard = heard.map(|(exchange, request)| Heard { exchange, request });
                 self.listen().await?;
                 Box::pin(self.take(input, heard)).await
             }

@@ -20,6 +20,7 @@ mod predecessor;
 mod prompt;
 pub mod redaction;
 mod sanitise;
+mod sent;
 mod tally;
 pub mod tasks;
 mod watch;

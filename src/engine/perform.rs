@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use super::compaction::{Compactor, shorten};
+use super::compaction::{Compactor, Shortening, shorten};
 use super::feed::Publisher;
-use super::predecessor::Predecessor;
+use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
+use super::sent::{Errand, InFlight, Sent};
 use super::{Context, sanitise};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
+use crate::domain::ledger::Purpose;
 use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
 use crate::domain::model::{ModelError, ModelErrorKind, Usage};
@@ -21,9 +22,9 @@ use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::provider::{Attempt, ModelCall, retry};
+use crate::provider::{ModelCall, retry};
 use crate::render::redact::Redactor;
-use crate::store::journal::{Exchange, LoadedRun};
+use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
@@ -34,22 +35,14 @@ pub(super) struct Done {
     pub(super) effect: Effect,
     /// What came of it.
     pub(super) input: Input,
-    /// What went over the wire, for a reply.
-    pub(super) heard: Option<Heard>,
+    /// The request to a model that it made, if it made one.
+    pub(super) sent: Option<Sent>,
     /// What the operator should know of a failure.
     pub(super) operator_detail: Option<String>,
     /// What a call took that leaves nothing on record.
     pub(super) spent: Option<Usage>,
     /// How long to wait before the model is asked again.
     pub(super) pause: Option<Duration>,
-}
-
-/// What went over the wire.
-pub(super) struct Heard {
-    /// What is kept of it.
-    pub(super) exchange: Exchange,
-    /// The request body.
-    pub(super) request: Bytes,
 }
 
 /// Performs the effects of one run.
@@ -64,6 +57,7 @@ pub(super) struct Performer {
     /// turn, retries and pauses included.
     began: (u32, Duration),
     compactor: Compactor,
+    in_flight: Option<InFlight>,
 }
 
 impl Performer {
@@ -83,6 +77,7 @@ impl Performer {
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
+            in_flight: None,
         }
     }
 
@@ -96,9 +91,24 @@ impl Performer {
         self.pause = pause;
     }
 
+    /// A call is over; what it sent is recorded with the next append.
+    pub(super) fn sent(&mut self, sent: Option<&Sent>) {
+        self.in_flight = None;
+        if let Some(sent) = sent {
+            self.predecessor.made(&sent.kept);
+        }
+    }
+
     /// The next request is compared with this one, whose reply is on record.
-    pub(super) fn replied(&mut self, request: Bytes) {
-        self.predecessor.replace(request);
+    pub(super) fn replied(&mut self, kept: Kept) {
+        self.predecessor.replied(kept);
+    }
+
+    /// The request that is hung up on, if one is under way.
+    pub(super) async fn abandoned(&mut self) -> Option<Sent> {
+        let in_flight = self.in_flight.take()?;
+        let before = self.predecessor.made_for(in_flight.purpose());
+        in_flight.abandoned(&self.context, before).await
     }
 
     /// A future that performs an effect. Dropping it hangs up on the model or the tool.
@@ -116,18 +126,19 @@ impl Performer {
                 let call = self.model_call(asked, *closing, history);
                 let shortening = self.compactor.shortening(&call, state, history);
                 let pause = std::mem::take(&mut self.pause);
-                let left = call.timeout;
+                let timeout = call.timeout.saturating_sub(pause);
+                let call = Arc::new(ModelCall { timeout, ..call });
+                let in_flight = InFlight::of(&call, shortening.as_ref());
+                self.in_flight.clone_from(&in_flight);
                 let (context, tools) =
                     (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
                 let publisher = Arc::clone(publisher);
-                let before = (self.predecessor.clone(), self.first_seq);
+                let predecessor = self.predecessor.clone();
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
-                    let call = ModelCall { timeout: left.saturating_sub(pause), ..call };
-                    match shortening {
-                        None => ask(&context, &tools, (effect, call), &publisher, &before).await,
-                        Some(shortening) => shorten(&context, effect, &call, shortening).await,
-                    }
+                    in_flight.inspect(|in_flight| in_flight.begin(&context));
+                    let call = (effect, &*call, shortening);
+                    ask_or_shorten(&context, &tools, call, &publisher, &predecessor).await
                 })
             }
             Effect::CallTool { call_id, attempt } => {
@@ -211,7 +222,21 @@ impl Performer {
 
 impl Done {
     pub(super) fn of(effect: Effect, input: Input) -> Self {
-        Self { effect, input, heard: None, operator_detail: None, spent: None, pause: None }
+        Self { effect, input, sent: None, operator_detail: None, spent: None, pause: None }
+    }
+}
+
+/// Asks the model once, or makes the conversation shorter where that comes first.
+async fn ask_or_shorten(
+    context: &Arc<Context>,
+    tools: &ToolSet,
+    (effect, call, shortening): (Effect, &ModelCall, Option<Shortening>),
+    publisher: &Publisher,
+    predecessor: &Predecessor,
+) -> Done {
+    match shortening {
+        None => ask(context, tools, (effect, call), publisher, predecessor).await,
+        Some(shortening) => shorten(context, effect, call, shortening, predecessor).await,
     }
 }
 
@@ -219,32 +244,29 @@ impl Done {
 async fn ask(
     context: &Arc<Context>,
     tools: &ToolSet,
-    (effect, call): (Effect, ModelCall),
+    (effect, call): (Effect, &ModelCall),
     publisher: &Publisher,
-    (predecessor, first_seq): &(Predecessor, i64),
+    predecessor: &Predecessor,
 ) -> Done {
     let (turn, attempt) = (call.turn, call.attempt);
     let mut on_delta = |piece: DeltaPiece| {
         publisher.delta(&Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
     let deadline = context.parts.clock.monotonic() + call.timeout;
-    let answer = context.parts.models.call(&call, &mut on_delta);
-    let (answer, before) = futures::join!(answer, predecessor.known(context));
+    let answer = context.parts.models.call(call, &mut on_delta);
+    let before = predecessor.before(context, call.spec.provider);
+    let (answer, before) = futures::join!(answer, before);
     publisher.arrived();
-    let request = answer.body();
-    let Attempt { outcome, response, .. } = answer;
-    match outcome {
-        Ok(reply) => {
-            let (raw_reply, first_seq) = (response.to_vec(), *first_seq);
-            let exchange = Exchange { request: before.compare(&request), first_seq, raw_reply };
-            let heard = Some(Heard { exchange, request });
-            Done { heard, ..read(context, tools, effect, (turn, attempt), reply) }
-        }
+    let errand = Errand { turn, attempt, purpose: Purpose::Reply };
+    let sent = Sent::of(context, call, errand, &answer, before).await;
+    let done = match answer.outcome {
+        Ok(reply) => read(context, tools, effect, (turn, attempt), reply),
         Err(error) => {
             let error = for_good(error);
-            failed(context, effect, &call, &error, deadline)
+            failed(context, effect, call, &error, deadline)
         }
-    }
+    };
+    Done { sent, ..done }
 }
 
 /// A call that took all that was left of its turn has failed for good.

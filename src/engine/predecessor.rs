@@ -1,154 +1,164 @@
-//! How much of a request is what the request before it began with: what a provider's cache of
-//! prompts can make use of.
+//! The requests before one: the one that a provider's cache of prompts may still hold, and those that it
+//! can be stored onto.
 //!
-//! A worker keeps the last request of the run that it drives. The one before a claim is rendered
-//! again from what it told, and counts only when its bytes are those that were sent.
+//! A worker keeps the last request to each provider of the run that it drives. What was sent before a
+//! claim is read from the ledger.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::sync::OnceCell;
 
 use super::Context;
-use super::prompt::{Prompter, Told, body_hash};
-use crate::domain::id::{TenantId, ThreadId};
+use super::prompt::body_hash;
+use crate::domain::id::{RequestId, TenantId, ThreadId};
+use crate::domain::ledger::{Encoded, Purpose};
+use crate::domain::model::Provider;
 use crate::domain::request::{RequestFigures, shared_prefix};
-use crate::domain::step::StepContent;
-use crate::domain::thread::Framing;
 use crate::store::StoreError;
 use crate::store::journal::LoadedRun;
-use crate::store::requests::{self, StoredRequest};
+use crate::store::ledger::{self, Bytes, Last};
 
-/// The last request of a thread that got a reply.
+/// A request that others can be stored onto.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    /// Its id.
+    pub(super) id: RequestId,
+    /// Who was asked; not known of requests from before there was a ledger.
+    pub(super) provider: Option<Provider>,
+    /// For what.
+    pub(super) purpose: Purpose,
+    /// What was sent.
+    pub(super) request: Arc<Encoded>,
+}
+
+/// The last requests of a thread.
 #[derive(Debug, Clone)]
 pub(super) struct Predecessor {
     tenant: TenantId,
     thread: ThreadId,
-    framing: Arc<Framing>,
-    /// What the run was loaded with, as far as the request may have told it.
-    at_hand: Arc<AtHand>,
-    known: Arc<OnceCell<Known>>,
+    /// Whether the whole thread is at hand and has no request.
+    is_first: bool,
+    /// The last one whose reply is on record, looked up when it is needed.
+    replied: Arc<OnceCell<Known>>,
+    /// The last ones that were made here, one a provider and purpose.
+    made: Vec<Kept>,
 }
 
-/// Steps of the thread up to the last one that is the reply to a request.
-#[derive(Debug, Default)]
-struct AtHand {
-    first_seq: i64,
-    reply_seq: i64,
-    steps: Arc<[StepContent]>,
-}
-
-impl AtHand {
-    fn of(loaded: &LoadedRun) -> Self {
-        let last = loaded.steps.iter().rposition(|step| step.request.is_some());
-        let Some(told) = last.and_then(|last| loaded.steps.get(..=last)) else {
-            return Self::default();
-        };
-        let Some((reply, told)) = told.split_last() else { return Self::default() };
-        Self {
-            first_seq: loaded.memory_from,
-            reply_seq: reply.seq,
-            steps: told.iter().map(|step| step.content.clone()).collect(),
-        }
-    }
-
-    /// The steps that a request told, where they are here.
-    fn told(&self, request: &StoredRequest) -> Option<Arc<[StepContent]>> {
-        let is_here = (self.first_seq, self.reply_seq) == (request.first_seq, request.reply_seq);
-        is_here.then(|| Arc::clone(&self.steps))
-    }
-}
-
-/// What is known of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is known of the last request that got a reply.
+#[derive(Debug, Clone)]
 pub(super) enum Known {
     /// There was none.
     None,
-    /// Its body.
-    Body(Bytes),
-    /// It cannot be told any more.
+    /// All of it.
+    Body(Kept),
+    /// It is not kept, or cannot be read.
     Lost,
 }
 
+/// What a request is compared with and stored onto.
+#[derive(Debug, Clone)]
+pub(super) struct Before {
+    /// The last one that got a reply.
+    pub(super) known: Known,
+    /// What it can be stored onto.
+    pub(super) bases: Vec<Kept>,
+}
+
 impl Predecessor {
-    /// That of a run's thread, to be looked up unless the whole thread is at hand and has none.
+    /// That of a run's thread.
     pub(super) fn of(tenant: &TenantId, loaded: &LoadedRun) -> Self {
         let is_whole = loaded.memory_from == 1;
-        let has_one = loaded.steps.iter().any(|step| step.request.is_some());
-        let known = (is_whole && !has_one).then_some(Known::None);
+        let is_first = is_whole && !loaded.steps.iter().any(|step| step.request.is_some());
         Self {
             tenant: tenant.clone(),
             thread: loaded.run.thread_id,
-            framing: Arc::new(loaded.framing.clone()),
-            at_hand: Arc::new(AtHand::of(loaded)),
-            known: Arc::new(OnceCell::new_with(known)),
+            is_first,
+            replied: Arc::new(OnceCell::new_with(is_first.then_some(Known::None))),
+            made: Vec::new(),
         }
     }
 
-    /// The next request is compared with this one.
-    pub(super) fn replace(&mut self, body: Bytes) {
-        self.at_hand = Arc::default();
-        self.known = Arc::new(OnceCell::new_with(Some(Known::Body(body))));
+    /// A request was made, whatever came of it: the next ones can be stored onto it.
+    pub(super) fn made(&mut self, kept: &Kept) {
+        let is_other = |it: &Kept| (it.provider, it.purpose) != (kept.provider, kept.purpose);
+        self.made.retain(is_other);
+        self.made.push(kept.clone());
     }
 
-    /// What is known of it, looked up where that was not done before.
-    pub(super) async fn known(&self, context: &Arc<Context>) -> Known {
-        let found = self.known.get_or_try_init(async || {
-            let (store, tenant, thread) = (context.store(), &self.tenant, self.thread);
-            let Some(stored) = requests::last(store, tenant, thread).await? else {
-                return Ok(Known::None);
-            };
-            let steps = match self.at_hand.told(&stored) {
-                Some(steps) => steps,
-                None => requests::told(store, tenant, thread, &stored).await?.into(),
-            };
-            let (it, context) = (self.clone(), Arc::clone(context));
-            let tasks = context.tasks.clone();
-            // The model's reply comes in meanwhile, and a long history takes its time.
-            let rendered =
-                tasks.compute(move || it.rendered_again(&context, &stored, &steps)).await;
-            Ok(rendered.unwrap_or(Known::Lost))
-        });
-        found.await.cloned().unwrap_or_else(|error: StoreError| {
-            // A figure is no reason to keep a reply waiting.
-            tracing::warn!(thread = %self.thread, error = %error, "a request was not looked up");
-            Known::Lost
-        })
+    /// The reply to a request is on record: the next one is compared with it.
+    pub(super) fn replied(&mut self, kept: Kept) {
+        self.replied = Arc::new(OnceCell::new_with(Some(Known::Body(kept))));
     }
 
-    fn rendered_again(
+    /// What was made here for a purpose.
+    pub(super) fn made_for(&self, purpose: Purpose) -> Before {
+        let bases = self.made.iter().filter(|kept| kept.purpose == purpose).cloned().collect();
+        Before { known: Known::None, bases }
+    }
+
+    /// What is before a request for a reply, looked up where that was not done yet. What cannot be read
+    /// makes a request longer to store, and is no reason to keep a reply waiting.
+    pub(super) async fn before(&self, context: &Arc<Context>, provider: Provider) -> Before {
+        let known = self.replied.get_or_try_init(|| self.look_up(context, None)).await;
+        let known = known.cloned().unwrap_or_else(|error| self.lost(&error));
+        let Before { mut bases, .. } = self.made_for(Purpose::Reply);
+        bases.extend(known.kept().cloned());
+        let is_there = bases.iter().any(|kept| kept.provider == Some(provider));
+        if !is_there && !self.is_first {
+            let last = self.look_up(context, Some(provider)).await;
+            bases.extend(last.unwrap_or_else(|error| self.lost(&error)).kept().cloned());
+        }
+        Before { known, bases }
+    }
+
+    async fn look_up(
         &self,
-        context: &Context,
-        stored: &StoredRequest,
-        steps: &[StepContent],
-    ) -> Known {
-        let parts = &context.parts;
-        let redactor = parts.redaction.of_thread(self.thread, &stored.agent.redaction);
-        let redactor = Arc::new(redactor);
-        let prompter = Prompter::new(&parts.toolbox, &stored.agent, &self.framing, &redactor);
-        let first_seq = stored.first_seq;
-        // Whether it was asked for the closing turn is not kept: its bytes tell.
-        let bodies = [false, true].into_iter().map(|closing| {
-            let told = Told { steps, first_seq, closing };
-            prompter.dry_call(told).request()
-        });
-        let mut sent = bodies.filter(|body| body_hash(body) == stored.sha256);
-        sent.next().map_or(Known::Lost, Known::Body)
+        context: &Arc<Context>,
+        provider: Option<Provider>,
+    ) -> Result<Known, StoreError> {
+        let (store, tenant) = (context.store(), &self.tenant);
+        let last = ledger::last(store, tenant, self.thread, provider).await?;
+        let Some(Last { id, provider }) = last else { return Ok(Known::None) };
+        match ledger::base(store, tenant, id).await {
+            Ok(Some(Bytes::Kept(body))) => {
+                let (purpose, request) = (Purpose::Reply, Arc::new(body.request));
+                Ok(Known::Body(Kept { id, provider, purpose, request }))
+            }
+            Ok(_) => Ok(Known::Lost),
+            // It will not be another one the next time.
+            Err(error) if !error.is_passing() => Ok(self.lost(&error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn lost(&self, error: &StoreError) -> Known {
+        tracing::warn!(thread = %self.thread, error = %error, "a request was not looked up");
+        Known::Lost
     }
 }
 
 impl Known {
+    const fn kept(&self) -> Option<&Kept> {
+        match self {
+            Self::Body(kept) => Some(kept),
+            Self::None | Self::Lost => None,
+        }
+    }
+
     /// A request in figures, compared with this one.
-    pub(super) fn compare(&self, body: &[u8]) -> RequestFigures {
+    pub(super) fn compare(&self, request: &Encoded) -> RequestFigures {
         let shared = match self {
             Self::None => Some(0),
-            Self::Body(before) => Some(shared_prefix(before, body)),
+            Self::Body(before) => Some(shared_prefix(&before.request.body, &request.body)),
             Self::Lost => None,
         };
+        let shared = shared.map(count);
+        let differs = |shared: u64| request.spans.iter().find(|span| span.end > shared).cloned();
         RequestFigures {
-            bytes: count(body.len()),
-            shared_bytes: shared.map(count),
-            sha256: body_hash(body),
+            bytes: count(request.body.len()),
+            shared_bytes: shared,
+            sha256: body_hash(&request.body),
+            difference: self.kept().and_then(|_| differs(shared?)),
         }
     }
 }

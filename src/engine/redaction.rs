@@ -1,6 +1,7 @@
 //! Which rules redact what: those of the server and of the operator everywhere, those of an agent for
 //! what its runs append and for what its model is sent.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -70,6 +71,20 @@ impl Redaction {
     /// A redactor of texts that belong to no thread: problems, and the log.
     pub fn of_server(&self) -> Redactor {
         self.of_no_thread(&[])
+    }
+
+    /// Bytes that came from elsewhere without the secrets of the server; `None` where there are none in
+    /// them. Every byte is looked at as a character of its own, so that bytes that are no text pass
+    /// unharmed.
+    pub(super) fn masked(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let text: String = bytes.iter().copied().map(char::from).collect();
+        let redactor = Redactor::new([&self.secrets], PlaceholderKey::of(&self.secret, ""));
+        match redactor.text(RedactionChannel::Log, &text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(masked) => {
+                Some(masked.chars().filter_map(|letter| u8::try_from(letter).ok()).collect())
+            }
+        }
     }
 
     fn redactor(&self, scope: &str, agent: &[RedactionRule]) -> Redactor {
@@ -195,6 +210,15 @@ mod tests {
             redaction.rules(&serde_json::from_value::<Vec<_>>(rule).unwrap());
         }
         assert_eq!(redaction.ready.lock().unwrap().by_hash.len(), MAX_READY);
+    }
+
+    #[test]
+    fn what_came_from_elsewhere_is_kept_as_it_is_but_for_the_secrets_of_the_server() {
+        let redaction = Redaction::new([1; 32], &[], ["hunter22"]);
+        assert_eq!(redaction.masked(b"\xff\x00 hunter2 \xc3\xa9"), None);
+        let masked = redaction.masked(b"\xff hunter22 \xc3\xa9").unwrap();
+        assert!(masked.starts_with(b"\xff [redacted:secret:"));
+        assert!(masked.ends_with(b"] \xc3\xa9"));
     }
 
     #[test]

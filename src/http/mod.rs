@@ -18,6 +18,7 @@ mod probe;
 pub mod problem;
 mod render;
 pub mod reply;
+mod requests;
 mod runs;
 pub mod serve;
 mod state;
@@ -50,6 +51,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(threads::routes())
         .merge(runs::routes())
         .merge(steps::routes())
+        .merge(requests::routes())
         .merge(render::routes())
 }
 

@@ -1,6 +1,7 @@
 //! Replies: what a handler gives back. The only place that names axum's JSON.
 
-use axum::http::header::{ETAG, LOCATION};
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -76,6 +77,25 @@ pub fn replayed(mut response: Response, is_replay: bool) -> Response {
     if is_replay {
         let name = HeaderName::from_static("idempotency-replayed");
         response.headers_mut().insert(name, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// 200 with bytes as they are, and their `ETag`, quotes included, where they have one.
+pub fn raw(media_type: &'static str, bytes: Vec<u8>, tag: Option<&str>) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    tagged(response, tag)
+}
+
+/// 304: the caller has it. The tag is the one with quotes that they sent.
+pub fn not_modified(tag: &str) -> Response {
+    tagged(StatusCode::NOT_MODIFIED.into_response(), Some(tag))
+}
+
+fn tagged(mut response: Response, tag: Option<&str>) -> Response {
+    if let Some(tag) = tag.and_then(|tag| HeaderValue::from_str(tag).ok()) {
+        response.headers_mut().insert(ETAG, tag);
     }
     response
 }

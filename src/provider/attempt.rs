@@ -37,6 +37,8 @@ pub struct Attempt {
     pub took: Duration,
     /// The answer's status; `None` when there was no answer.
     pub status: Option<u16>,
+    /// The media type of the answer's body, as its server named it.
+    pub content_type: Option<String>,
     /// The answer's body as far as it came and within the bounds of reading it, after any content
     /// encoding is undone.
     pub response: Bytes,
@@ -64,6 +66,7 @@ pub(super) struct Capture {
     header_names: Vec<String>,
     first_byte_after: Option<Duration>,
     status: Option<u16>,
+    content_type: Option<String>,
     body: BytesMut,
 }
 
@@ -79,6 +82,7 @@ impl Capture {
             header_names: Vec::new(),
             first_byte_after: None,
             status: None,
+            content_type: None,
             body: BytesMut::new(),
         }
     }
@@ -102,8 +106,9 @@ impl Capture {
     }
 
     /// Notes the head of the answer.
-    pub(super) const fn answered(&mut self, status: u16) {
+    pub(super) fn answered(&mut self, status: u16, content_type: &str) {
         self.status = Some(status);
+        self.content_type = (!content_type.is_empty()).then(|| content_type.to_owned());
     }
 
     /// Keeps bytes of the body as long as it stays within a bound, and says whether it does.
@@ -133,6 +138,7 @@ impl Capture {
             sent_at: self.sent_at,
             first_byte_after: self.first_byte_after,
             status: self.status,
+            content_type: self.content_type,
             response: self.body.freeze(),
         }
     }

@@ -182,7 +182,7 @@ impl Models {
             Provider::Scripted => scripted::answer(call, &capture.request()).await,
             _ => self.send(call, capture).await?,
         };
-        capture.answered(peer.status);
+        capture.answered(peer.status, &peer.content_type);
         let (provider, bounds) = (call.spec.provider, self.bounds);
         let reader = Reader { provider, bounds, peer, capture };
         let mut reply = reader.read(call.asked(), self.clock.now(), on_delta).await?;

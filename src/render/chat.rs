@@ -1,7 +1,9 @@
 //! What differs between the servers that speak OpenAI Chat Completions, and between their models.
 
+use serde::Serialize;
+
 /// How a model behind its transport wants Chat Completions to be spelt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ChatFacts {
     /// Where thinking goes back, where it does.
     pub thinking: ThinkingPlace,
@@ -28,7 +30,8 @@ pub struct ChatFacts {
 }
 
 /// Where thinking goes back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ThinkingPlace {
     /// Under the member under which it came.
     AsItCame,
@@ -39,7 +42,8 @@ pub enum ThinkingPlace {
 }
 
 /// Which orders of messages are accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MessageOrder {
     /// Any.
     Any,
@@ -50,7 +54,8 @@ pub enum MessageOrder {
 }
 
 /// When a call can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ForcedChoice {
     /// Always.
     Always,
@@ -59,7 +64,8 @@ pub enum ForcedChoice {
 }
 
 /// How far a model is held to a schema by the provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SchemaSupport {
     /// To the schema.
     Schema,
@@ -68,7 +74,8 @@ pub enum SchemaSupport {
 }
 
 /// How reasoning effort is spelt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EffortPlace {
     /// `reasoning_effort`.
     Member,
@@ -79,7 +86,8 @@ pub enum EffortPlace {
 }
 
 /// When temperature and nucleus sampling are accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sampling {
     /// Always.
     Always,

@@ -1,9 +1,11 @@
 //! What the models behind Amazon Bedrock's Converse API can do, by their ids.
 
+use serde::Serialize;
+
 use super::profile::{CallIdRule, FileKinds, OwnThinking, Profile};
 
 /// How a model wants Converse to be spelt; of no matter on other wires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ConverseFacts {
     /// Whether a conversation may begin with a turn of the model.
     pub begins_with_reply: bool,
@@ -18,7 +20,8 @@ pub struct ConverseFacts {
 }
 
 /// What may stand in one message with the results of tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BesideResults {
     /// Anything.
     Anything,
@@ -29,7 +32,8 @@ pub enum BesideResults {
 }
 
 /// How a model is told how much to reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ConverseReasoning {
     /// Not at all.
     Untold,

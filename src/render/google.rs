@@ -1,10 +1,13 @@
 //! Google's models: their rows, and what their names say about them.
 
+use serde::Serialize;
+
 use super::names::ToolNameRule;
 use super::profile::{CallIdRule, FileKinds, OwnThinking, Profile};
 
 /// A generation of Gemini, as far as requests differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GeminiGeneration {
     /// Before 2.5, or not known.
     #[default]

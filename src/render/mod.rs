@@ -51,6 +51,10 @@ use crate::domain::step::StepContent;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::domain::tool::ToolDefinition;
 
+/// The version of the renderer, which is stored with each request. It goes up when the same history
+/// is rendered otherwise.
+pub const VERSION: u32 = 1;
+
 /// What a prompt is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderInput<'a> {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::profile::{Profile, is_name_char};
@@ -17,7 +18,8 @@ use crate::domain::tool::ToolDefinition;
 const UNNAMED: &str = "unnamed";
 
 /// Which characters a tool name is made of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolNameRule {
     /// `[A-Za-z0-9_-]`.
     #[default]

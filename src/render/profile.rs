@@ -1,5 +1,7 @@
 //! What a model behind a transport can do: a table of facts, one row a family.
 
+use serde::Serialize;
+
 use super::chat::ChatFacts;
 use super::converse::{self, ConverseFacts};
 use super::google::{self, GeminiGeneration};
@@ -9,7 +11,7 @@ use super::{claude, vendors};
 use crate::domain::model::{ModelSpec, ProfileOverrides, Provider};
 
 /// What renderer and codec must know about a model behind its transport. Facts only, no behaviour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Profile {
     /// The row's name, as stored with a request.
     pub family: &'static str,
@@ -52,7 +54,8 @@ pub struct Profile {
 }
 
 /// How a Claude model is told to think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Thinking {
     /// By a budget of tokens.
     Budget,
@@ -61,7 +64,7 @@ pub enum Thinking {
 }
 
 /// Which files that are no text a model reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FileKinds {
     /// Images.
     pub images: bool,
@@ -70,7 +73,8 @@ pub struct FileKinds {
 }
 
 /// How an upper bound of a reply is spelt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MaxTokensName {
     /// `max_tokens`.
     MaxTokens,
@@ -89,7 +93,8 @@ impl MaxTokensName {
 }
 
 /// What stands for the content of an assistant message that only calls tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EmptyContent {
     /// `null`.
     Null,
@@ -98,7 +103,8 @@ pub enum EmptyContent {
 }
 
 /// What becomes of thinking that the same provider issued. Thinking of others is always framed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OwnThinking {
     /// The wire has no place for it.
     IsLeftOut,
@@ -109,7 +115,8 @@ pub enum OwnThinking {
 }
 
 /// Which call ids are accepted, in characters of `[A-Za-z0-9_-]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallIdRule {
     /// Up to so many.
     AtMost(usize),

@@ -1,9 +1,11 @@
 //! What differs between hosts that speak OpenAI Responses: their facts and their rows.
 
+use serde::Serialize;
+
 use super::profile::{FileKinds, OwnThinking, Profile, row_at};
 
 /// How a host wants Responses to be spelt; of no matter on other wires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ResponsesFacts {
     /// Whether reasoning is sealed when that is asked for, and only taken back so.
     pub sealed_reasoning: bool,

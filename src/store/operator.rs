@@ -1,9 +1,12 @@
 //! What an operator writes into a thread between its runs.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::ledger::{self, NewRequest, Recorded};
 use super::rows::At;
 use super::threads::{self, LoadedSteps};
 use super::{Conflict, Store, StoreError};
@@ -24,7 +27,8 @@ pub struct OperatorWrite {
     pub now: DateTime<Utc>,
 }
 
-/// Appends a step to a thread on which no run is active. `None` when there is no such thread.
+/// Appends a step to a thread on which no run is active, and records the requests that were sent for it.
+/// `None` when there is no such thread.
 ///
 /// # Errors
 /// [`Conflict::ThreadBusy`] while a run is active on the thread, [`Conflict::Stale`] when the caller
@@ -33,12 +37,16 @@ pub async fn append(
     store: &Store,
     tenant: &TenantId,
     id: ThreadId,
-    content: StepContent,
+    (content, requests): (StepContent, Vec<Arc<NewRequest>>),
     write: OperatorWrite,
 ) -> Result<Option<Step>, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
     let Some(thread) = open(&mut tx, tenant, id, write.seen).await? else { return Ok(None) };
     let thread = insert(&mut tx, tenant, thread, content.clone(), write).await?;
+    let step_seq = Some(thread.head_seq);
+    let recorded = |request| Recorded { request, step_seq };
+    let requests: Vec<Recorded> = requests.into_iter().map(recorded).collect();
+    ledger::insert(&mut tx, tenant, id, &requests).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Some(Step {
         id: write.step_id,

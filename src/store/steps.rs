@@ -26,6 +26,7 @@ struct StepRow {
     request_bytes: Option<i64>,
     request_shared_bytes: Option<i64>,
     request_sha256: Option<Vec<u8>>,
+    request_difference: Option<String>,
     created_at: DateTime<Utc>,
 }
 
@@ -39,13 +40,14 @@ impl StepRow {
             bytes: at.count("request_bytes", bytes)?,
             shared_bytes: shared.transpose()?,
             sha256: body_hash(at, sha256)?,
+            difference: at.json_opt("request_difference", self.request_difference.as_deref())?,
         }))
     }
 }
 
 /// The hash of a request, from its column.
 pub(super) fn body_hash(at: &At<'_, impl Display>, sha256: &[u8]) -> Result<BodyHash, StoreError> {
-    let bytes = sha256.try_into().map_err(|_| at.wrong("request_sha256"))?;
+    let bytes = sha256.try_into().map_err(|_| at.wrong("sha256"))?;
     Ok(BodyHash(bytes))
 }
 
@@ -147,7 +149,8 @@ pub(super) async fn read(
     let rows = sqlx::query_as!(
         StepRow,
         r#"SELECT step_id, thread_id, run_id, seq, turn, attempt, content::text AS "content!",
-                  request_bytes, request_shared_bytes, request_sha256, created_at
+                  request_bytes, request_shared_bytes, request_sha256,
+                  request_difference::text AS request_difference, created_at
              FROM step
             WHERE tenant_id = $1
               AND thread_id = $2

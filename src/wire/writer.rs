@@ -4,19 +4,9 @@
 
 use serde_json::Value;
 
+pub use crate::domain::ledger::Encoded;
 use crate::domain::ledger::{Origin, Span};
 use crate::render::prompt::MarkedText;
-
-/// A request body with what the ledger wants to know of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Encoded {
-    /// The body, byte for byte as it is sent and stored.
-    pub body: Vec<u8>,
-    /// Where its bytes come from, in order, without gap or overlap.
-    pub spans: Vec<Span>,
-    /// The offset at which the conversation begins: after the bracket of the list of its messages.
-    pub conversation_at: usize,
-}
 
 /// Writes one JSON document.
 #[derive(Debug, Default)]

@@ -10,12 +10,13 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 38] = [
+const DIRECT: [&str; 39] = [
     "axum",
     "base64",
     "bytes",
     "chrono",
     "clap",
+    "flate2",
     "futures",
     "getrandom",
     "hmac",

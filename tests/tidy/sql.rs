@@ -5,11 +5,12 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 11] = [
+const TENANT_TABLES: [&str; 12] = [
     "agent",
     "agent_version",
     "api_key",
     "idempotency",
+    "model_request",
     "run",
     "run_event",
     "run_lease",

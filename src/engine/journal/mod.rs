@@ -2,6 +2,7 @@
 //! what the store holds becomes the records that the machine's state is the fold of.
 
 mod read;
+mod slots;
 mod write;
 
 pub(super) use read::records_of;

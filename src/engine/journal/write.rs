@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::slots::{Slot, newly_told, slots_of};
 use crate::clock::Ids;
 use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
 use crate::domain::id::{CallId, ErrorId, StepId};
+use crate::domain::ledger::Purpose;
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
+use crate::domain::request::RequestFigures;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
 use crate::machine::record::{Ending, Record};
-use crate::store::journal::{
-    Batch, CallMove, Exchange, Head, Hearing, LoadedRun, NewCall, NewStep,
-};
+use crate::store::journal::{Batch, CallMove, Head, Hearing, LoadedRun, NewCall, NewStep};
+use crate::store::ledger::{NewRequest, Recorded};
 
 /// What comes from outside the records of a decision.
 #[derive(Debug)]
@@ -25,18 +27,10 @@ pub(crate) struct Stamp<'a> {
     pub(crate) now: DateTime<Utc>,
     /// Where ids come from.
     pub(crate) ids: &'a dyn Ids,
-    /// What went over the wire, when the decision is about a reply that was heard to its end.
-    pub(crate) exchange: Option<Exchange>,
-}
-
-/// A call of the current action, as far as the journal has to know it.
-#[derive(Debug, Clone, PartialEq)]
-struct Slot {
-    call_id: CallId,
-    name: String,
-    attempt: u32,
-    state: CallState,
-    is_told: bool,
+    /// The request in figures, when the decision is about a reply that was heard to its end.
+    pub(crate) heard: Option<RequestFigures>,
+    /// The requests that are not recorded yet, in order.
+    pub(crate) sent: &'a [Arc<NewRequest>],
 }
 
 /// A worker's picture of a run's rows: where they end, and what the model sees.
@@ -63,18 +57,7 @@ impl Journal {
     /// The picture after a load.
     pub(crate) fn of(loaded: &LoadedRun) -> Self {
         let action_seq = loaded.calls.last().map_or(0, |call| call.step_seq);
-        let slots = loaded
-            .calls
-            .iter()
-            .filter(|call| call.step_seq == action_seq)
-            .map(|call| Slot {
-                call_id: call.planned.call_id.clone(),
-                name: call.planned.name.clone(),
-                attempt: call.attempt,
-                state: call.state,
-                is_told: false,
-            })
-            .collect();
+        let slots = slots_of(loaded, action_seq);
         let mut journal = Self {
             head: loaded.head,
             facts: loaded.run.facts.clone(),
@@ -87,7 +70,7 @@ impl Journal {
             slots,
         };
         // What had ended in order was told when it was written.
-        drop(journal.newly_told());
+        drop(newly_told(&mut journal.slots));
         journal
     }
 
@@ -125,24 +108,12 @@ impl Journal {
             calls: Vec::new(),
             moves: Vec::new(),
             events: Vec::new(),
+            requests: stamp
+                .sent
+                .iter()
+                .map(|request| Recorded { request: Arc::clone(request), step_seq: None })
+                .collect(),
         }
-    }
-
-    /// Results are told in call order: the places that have ended with every place before them, and
-    /// were not told yet.
-    fn newly_told(&mut self) -> Vec<u32> {
-        let mut told = Vec::new();
-        for (place, slot) in (0_u32..).zip(self.slots.iter_mut()) {
-            if slot.state != CallState::Ended {
-                break;
-            }
-            let is_news = !std::mem::replace(&mut slot.is_told, true);
-            // The answer is told as the end of the run, not as a tool's result.
-            if is_news && slot.name != FINAL_ANSWER {
-                told.push(place);
-            }
-        }
-        told
     }
 }
 
@@ -202,7 +173,7 @@ impl Draft<'_> {
     }
 
     /// Appends a step and answers its `seq`.
-    fn step(&mut self, content: StepContent, attempt: u32, exchange: Option<Exchange>) -> i64 {
+    fn step(&mut self, content: StepContent, attempt: u32, request: Option<RequestFigures>) -> i64 {
         let seq = self.journal.head.next_seq + count(self.batch.steps.len());
         self.journal.history.push(content.clone());
         self.journal.facts.steps = self.journal.facts.steps.saturating_add(1);
@@ -212,7 +183,7 @@ impl Draft<'_> {
             turn: self.journal.facts.turn,
             attempt,
             content,
-            exchange,
+            request,
         });
         seq
     }
@@ -227,9 +198,21 @@ impl Draft<'_> {
 
     /// Appends a summary, which is written in the middle of a turn whose reply is still to come.
     fn compacted(&mut self, summary: SummaryStep) {
+        let is_written = summary.text.is_some();
         let step_seq = self.step(StepContent::Summary(summary), 0, None);
+        if is_written {
+            self.came_of(Purpose::Summary, step_seq);
+        }
         let data = EventData::Step { step_seq, turn: self.journal.facts.turn.saturating_sub(1) };
         self.event(EventName::StepRecorded, data);
+    }
+
+    /// Notes the step that came of the last request.
+    fn came_of(&mut self, purpose: Purpose, step_seq: i64) {
+        let last = self.batch.requests.last_mut();
+        if let Some(last) = last.filter(|last| last.request.purpose == purpose) {
+            last.step_seq = Some(step_seq);
+        }
     }
 
     fn start_turn(&mut self, turn: u32, attempt: u32, closing: bool) {
@@ -254,8 +237,12 @@ impl Draft<'_> {
     fn reply(&mut self, (turn, attempt): (u32, u32), reply: &Reply, calls: &[PlannedCall]) {
         let action = ActionStep { reply: reply.clone(), outcomes: Vec::new(), v1: None };
         self.journal.count(reply.usage.unwrap_or_default());
-        let exchange = self.stamp.exchange.clone();
-        let step_seq = self.step(StepContent::Action(action), attempt, exchange);
+        let heard = self.stamp.heard.clone();
+        let is_heard = heard.is_some();
+        let step_seq = self.step(StepContent::Action(action), attempt, heard);
+        if is_heard {
+            self.came_of(Purpose::Reply, step_seq);
+        }
         self.journal.action_seq = step_seq;
         self.journal.slots.clear();
         for (call_idx, planned) in (0_u32..).zip(calls) {
@@ -295,7 +282,7 @@ impl Draft<'_> {
         self.move_call(&outcome.tool_call_id, CallState::Ended, attempt, Some(outcome));
         self.batch.is_progress = true;
         let (step_seq, turn) = (self.journal.action_seq, self.journal.facts.turn);
-        for call_idx in self.journal.newly_told() {
+        for call_idx in newly_told(&mut self.journal.slots) {
             self.event(EventName::ToolResult, EventData::Call { step_seq, call_idx, turn });
         }
         self.show_outcomes();

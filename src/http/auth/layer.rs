@@ -56,6 +56,7 @@ scopes! {
     MemoryRead = MemoryRead,
     MemoryWrite = MemoryWrite,
     MemorySystem = MemorySystem,
+    LedgerRead = LedgerRead,
     AdminOnly = Admin,
 }
 

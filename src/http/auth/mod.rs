@@ -24,8 +24,8 @@ use crate::store::keys::StoredKey;
 pub use key::{ApiKey, Pepper};
 pub use keys::{KeyLookup, KeySource};
 pub use layer::{
-    AdminOnly, AgentsRead, AgentsWrite, MemoryRead, MemorySystem, MemoryWrite, NeedsScope,
-    RunsRead, RunsWrite, Scoped, authenticate,
+    AdminOnly, AgentsRead, AgentsWrite, LedgerRead, MemoryRead, MemorySystem, MemoryWrite,
+    NeedsScope, RunsRead, RunsWrite, Scoped, authenticate,
 };
 
 /// Decides who a caller is.

@@ -1,5 +1,6 @@
 //! Request headers that operations read.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -88,6 +89,28 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         }
         let tags = given.into_iter().flatten().flat_map(|value| value.split(','));
         Ok(Self::Tags(tags.map(|tag| tag.trim().to_owned()).collect()))
+    }
+}
+
+/// Which states of a resource the caller has at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IfNoneMatch(Vec<String>);
+
+impl IfNoneMatch {
+    /// Whether the current `ETag`, quotes included, is among them. Tags are compared weakly.
+    pub fn has(&self, current: &str) -> bool {
+        let same = |tag: &String| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == current;
+        self.0.iter().any(same)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for IfNoneMatch {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let given = values(&parts.headers, &header::IF_NONE_MATCH).flatten();
+        let tags = given.flat_map(|value| value.split(','));
+        Ok(Self(tags.map(|tag| tag.trim().to_owned()).collect()))
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 
 pub use body::{Body, EmptyObject, HashedBody, LargeBody, LargeText, OptionalBody};
 pub use checks::Checks;
-pub use headers::{IdempotencyKey, IfMatch, LastEventId, Prefer};
+pub use headers::{IdempotencyKey, IfMatch, IfNoneMatch, LastEventId, Prefer};
 pub(super) use json::too_deep;
-pub use params::{PathId, PathIdAndName};
+pub use params::{PathId, PathIdAndName, PathIdAndNth};
 pub use query::{ListParams, PageParams, Query, in_order};

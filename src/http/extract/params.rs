@@ -29,6 +29,22 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for PathId<T> {
     }
 }
 
+/// The id in a path, and behind it the place of a part, from 1. A text that is no number is answered
+/// like a part that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathIdAndNth<T>(pub T, pub usize);
+
+impl<S: Send + Sync, T: FromStr + Send> FromRequestParts<S> for PathIdAndNth<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let PathId(id) = PathId::from_request_parts(parts, state).await?;
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let nth = params.ok().and_then(|params| params.iter().nth(1)?.1.parse().ok());
+        nth.map(|n| Self(id, n)).ok_or_else(Problem::not_found)
+    }
+}
+
 /// The id in a path, and behind it the name of a part that the caller may create. A name that no part
 /// can have is refused as such.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,14 +9,21 @@ use axum::response::{IntoResponse as _, Response};
 use super::guard::refuse_method;
 use crate::http::problem::{Problem, ProblemKind};
 
-/// Refuses callers that rule out the media type of the answer. Paths that end in `/stream` answer
-/// with events and cannot be asked for their headers alone; all others answer with JSON.
+/// Refuses callers that rule out the media type of the answer.
+///
+/// Paths that end in `/stream` answer
+/// with events and cannot be asked for their headers alone, those that end in `/response` with bytes;
+/// all others answer with JSON.
 pub async fn check_accept(request: Request, next: Next) -> Response {
     let streams = request.uri().path().ends_with("/stream");
     if streams && request.method() == Method::HEAD {
         return refuse_method(vec!["GET".to_owned(), "POST".to_owned()]).into_response();
     }
-    let (kind, subtype) = if streams { ("text", "event-stream") } else { ("application", "json") };
+    let (kind, subtype) = match request.uri().path().rsplit('/').next() {
+        Some("stream") => ("text", "event-stream"),
+        Some("response") => ("application", "octet-stream"),
+        _ => ("application", "json"),
+    };
     if !accepts(request.headers(), kind, subtype) {
         let detail = format!("the answer would be `{kind}/{subtype}`, which `Accept` rules out");
         let offered = format!("{kind}/{subtype}");

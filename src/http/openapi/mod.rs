@@ -34,6 +34,7 @@ pub use problems::PROBLEMS;
         (name = "threads", description = "Conversations that runs append to, and their memory"),
         (name = "runs", description = "Durable executions on a thread"),
         (name = "steps", description = "The entries of a thread's history"),
+        (name = "requests", description = "What was sent to models, and what came back"),
         (name = "prompts", description = "What a model would be sent, without asking it"),
         (name = "keys", description = "API keys"),
         (name = "health", description = "Whether the server works and takes work")

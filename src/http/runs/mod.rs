@@ -9,6 +9,7 @@ mod interrupt;
 mod list;
 mod messages;
 pub(super) mod new_run;
+mod requests;
 mod resume;
 mod slots;
 mod steps;
@@ -77,6 +78,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))
         .routes(routes!(steps::steps))
+        .routes(routes!(requests::requests))
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))

@@ -1,6 +1,7 @@
 //! Steps: the entries of a thread's history.
 
 mod get;
+mod requests;
 pub(super) mod view;
 
 use std::collections::BTreeSet;
@@ -40,5 +41,10 @@ pub(super) async fn shown_step(
 
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(get::get))
+    OpenApiRouter::new()
+        .routes(routes!(get::get))
+        .routes(routes!(requests::list::list))
+        .routes(routes!(requests::body::body))
+        .routes(routes!(requests::spans::spans))
+        .routes(routes!(requests::response::response))
 }

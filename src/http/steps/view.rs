@@ -11,6 +11,7 @@ use crate::domain::request::RequestFigures;
 use crate::domain::run::StopReason;
 use crate::domain::step::{InputPart, Replaces, RetryCause, RetryContent, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
+use crate::http::requests::view::SpanView;
 use crate::http::time::Time;
 
 /// An entry of a thread's history.
@@ -161,12 +162,16 @@ pub(crate) struct RequestView {
     shared_bytes: Option<u64>,
     /// The SHA-256 of its body.
     sha256: String,
+    /// The span of it that follows those leading bytes: the first that differs from the request before.
+    /// Null where none was compared, or nothing follows.
+    first_difference: Option<SpanView>,
 }
 
 impl From<RequestFigures> for RequestView {
     fn from(figures: RequestFigures) -> Self {
-        let RequestFigures { bytes, shared_bytes, sha256 } = figures;
-        Self { bytes, shared_bytes, sha256: sha256.to_string() }
+        let RequestFigures { bytes, shared_bytes, sha256, difference } = figures;
+        let first_difference = difference.map(SpanView::from);
+        Self { bytes, shared_bytes, sha256: sha256.to_string(), first_difference }
     }
 }
 

@@ -60,7 +60,8 @@ pub(super) async fn append(
     let write = operator_write(&app, &if_match, &thread);
     let NewStepKind::System = new.kind;
     let content = StepContent::System(SystemStep { text: new.text });
-    let appended = operator::append(&app.store, &caller.tenant, id, content, write).await;
+    let appended =
+        operator::append(&app.store, &caller.tenant, id, (content, Vec::new()), write).await;
     let step = appended.map_err(|error| if_match.explain(error))?;
     let step = step.ok_or_else(Problem::not_found)?;
     let location = format!("/v1/steps/{}", step.id);

@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 
-use super::{Appended, Batch, CallMove, Exchange, Guard, NewCall, NewStep};
+use super::{Appended, Batch, CallMove, Guard, NewCall, NewStep};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::model::Usage;
+use crate::domain::request::RequestFigures;
 use crate::domain::run::StopReason;
 use crate::domain::tool::ToolOutcome;
 use crate::store::rows::{At, to_json, to_json_opt};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, ledger};
 
 /// Appends a batch, or nothing of it.
 ///
@@ -84,6 +85,7 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
     let moves = MoveColumns::of(&batch.moves)?;
     let calls = CallColumns::of(&batch.calls)?;
     let (taken, taken_by) = taken_columns(guard, &batch.hearing.taken)?;
+    let requests = ledger::Columns::of(&batch.requests)?;
     let stored = sqlx::query_file_scalar!(
         "src/store/journal/append.sql",
         guard.tenant.as_str(),
@@ -116,7 +118,7 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &steps.attempts,
         &steps.kinds,
         &steps.contents,
-        &steps.raw_replies as &[Option<Vec<u8>>],
+        &steps.differences as &[Option<String>],
         &events.names,
         &events.data,
         &moves.ids,
@@ -143,7 +145,12 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &steps.request_bytes as &[Option<i64>],
         &steps.shared_bytes as &[Option<i64>],
         &steps.sha256 as &[Option<Vec<u8>>],
-        &steps.first_seqs as &[Option<i64>],
+        requests.facts,
+        &requests.sha256,
+        &requests.responses as &[Option<Vec<u8>>],
+        &requests.heads,
+        &requests.conversations,
+        &requests.spans,
     )
     .fetch_one(store.worker())
     .await
@@ -177,11 +184,10 @@ struct StepColumns {
     attempts: Vec<i32>,
     kinds: Vec<String>,
     contents: Vec<String>,
-    raw_replies: Vec<Option<Vec<u8>>>,
+    differences: Vec<Option<String>>,
     request_bytes: Vec<Option<i64>>,
     shared_bytes: Vec<Option<i64>>,
     sha256: Vec<Option<Vec<u8>>>,
-    first_seqs: Vec<Option<i64>>,
 }
 
 impl StepColumns {
@@ -194,25 +200,24 @@ impl StepColumns {
             columns.attempts.push(at.count("attempt", step.attempt)?);
             columns.kinds.push(step.content.kind().to_string());
             columns.contents.push(to_json(&step.content)?);
-            columns.exchange(step.exchange.as_ref(), &at)?;
+            columns.request(step.request.as_ref(), &at)?;
         }
         Ok(columns)
     }
 
-    fn exchange<I: Display>(
+    fn request<I: Display>(
         &mut self,
-        exchange: Option<&Exchange>,
+        request: Option<&RequestFigures>,
         at: &At<'_, I>,
     ) -> Result<(), StoreError> {
-        let request = exchange.map(|exchange| exchange.request);
         let bytes = request.map(|request| at.count("request_bytes", request.bytes));
         let shared = request.and_then(|request| request.shared_bytes);
         let shared = shared.map(|shared| at.count("request_shared_bytes", shared));
+        let difference = request.and_then(|request| request.difference.as_ref());
         self.request_bytes.push(bytes.transpose()?);
         self.shared_bytes.push(shared.transpose()?);
         self.sha256.push(request.map(|request| request.sha256.0.to_vec()));
-        self.first_seqs.push(exchange.map(|exchange| exchange.first_seq));
-        self.raw_replies.push(exchange.map(|exchange| exchange.raw_reply.clone()));
+        self.differences.push(to_json_opt(difference)?);
         Ok(())
     }
 }

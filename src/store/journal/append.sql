@@ -53,16 +53,42 @@ WITH guard AS (
  RETURNING tenant_id, run_id, thread_id
 ), new_step AS (
     INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id, epoch,
-                      content, raw_reply, request_bytes, request_shared_bytes, request_sha256,
-                      request_from, created_at)
+                      content, request_bytes, request_shared_bytes, request_sha256,
+                      request_difference, created_at)
     SELECT g.tenant_id, g.thread_id, $4 + s.place - 1, s.step_id, g.run_id, s.turn, s.attempt, s.kind,
-           $6, $7, s.content::json, s.raw_reply, s.request_bytes, s.shared_bytes, s.sha256, s.first_seq,
-           $8
+           $6, $7, s.content::json, s.request_bytes, s.shared_bytes, s.sha256, s.difference::json, $8
       FROM guard g,
-           unnest($26::uuid[], $27::integer[], $28::integer[], $29::text[], $30::text[], $31::bytea[],
-                  $55::bigint[], $56::bigint[], $57::bytea[], $58::bigint[])
-               WITH ORDINALITY AS s(step_id, turn, attempt, kind, content, raw_reply, request_bytes,
-                                    shared_bytes, sha256, first_seq, place)
+           unnest($26::uuid[], $27::integer[], $28::integer[], $29::text[], $30::text[],
+                  $55::bigint[], $56::bigint[], $57::bytea[], $31::text[])
+               WITH ORDINALITY AS s(step_id, turn, attempt, kind, content, request_bytes,
+                                    shared_bytes, sha256, difference, place)
+), new_request AS (
+    -- A request that was not recorded when it failed goes with the next append.
+    INSERT INTO model_request (tenant_id, request_id, thread_id, run_id, step_seq, turn, attempt, purpose,
+                               provider, endpoint, header_names, profile, renderer, sent_at,
+                               first_byte_ms, took_ms, status, outcome, error, response,
+                               response_encoding, response_type, sha256, bytes, base_id, head_shared,
+                               head, head_encoding, conversation_shared, conversation,
+                               conversation_encoding, spans)
+    SELECT g.tenant_id, q.request_id, g.thread_id, g.run_id, q.step_seq, q.turn, q.attempt, q.purpose, q.provider,
+           q.endpoint, q.header_names, q.profile, q.renderer, q.sent_at, q.first_byte_ms, q.took_ms,
+           q.status, q.outcome, q.error, q.response, q.response_encoding, q.response_type, q.sha256,
+           q.bytes, q.base_id, q.head_shared, q.head, q.head_encoding, q.conversation_shared,
+           q.conversation, q.conversation_encoding, q.spans
+      FROM guard g,
+           ROWS FROM (
+               json_to_recordset(($58::text)::json) AS (
+                   request_id uuid, step_seq bigint, turn integer, attempt integer, purpose text,
+                   provider text, endpoint text, header_names json, profile json, renderer integer,
+                   sent_at timestamptz, first_byte_ms bigint, took_ms bigint, status integer,
+                   outcome text, error text, response_encoding text, response_type text, bytes bigint,
+                   base_id uuid, head_shared bigint, head_encoding text, conversation_shared bigint,
+                   conversation_encoding text),
+               unnest($59::bytea[], $60::bytea[], $61::bytea[], $62::bytea[], $63::bytea[])
+           ) AS q(request_id, step_seq, turn, attempt, purpose, provider, endpoint, header_names, profile,
+                  renderer, sent_at, first_byte_ms, took_ms, status, outcome, error, response_encoding,
+                  response_type, bytes, base_id, head_shared, head_encoding, conversation_shared,
+                  conversation_encoding, sha256, response, head, conversation, spans)
 ), new_event AS (
     INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
     SELECT g.tenant_id, g.run_id, $5 + e.place - 1, e.name, e.data::json, $8

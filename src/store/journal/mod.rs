@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::ledger::Recorded;
 use super::messages;
 use super::rows::At;
 use super::runs::RunRow;
@@ -276,6 +277,8 @@ pub struct Batch {
     pub moves: Vec<CallMove>,
     /// New events, in order.
     pub events: Vec<(EventName, EventData)>,
+    /// Requests to models that are not recorded yet, in order.
+    pub requests: Vec<Recorded>,
 }
 
 /// What a batch has to do with the messages to the run.
@@ -300,19 +303,8 @@ pub struct NewStep {
     pub attempt: u32,
     /// What it says.
     pub content: StepContent,
-    /// What went over the wire, for a reply that was heard to its end.
-    pub exchange: Option<Exchange>,
-}
-
-/// What is kept of a request and its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exchange {
-    /// The request in figures.
-    pub request: RequestFigures,
-    /// `seq` of the first step that the request told.
-    pub first_seq: i64,
-    /// What the provider answered, byte for byte.
-    pub raw_reply: Vec<u8>,
+    /// The request in figures, for a reply that was heard to its end.
+    pub request: Option<RequestFigures>,
 }
 
 /// A call to append.

@@ -7,6 +7,8 @@ mod crash;
 mod database;
 mod drain;
 mod fallbacks;
+mod ledger;
+mod ledger_growth;
 mod messages;
 mod model_keys;
 mod observations;

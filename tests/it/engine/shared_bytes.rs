@@ -20,11 +20,26 @@ fn figures(before: &str, body: &str) -> Value {
     json!({ "bytes": body.len(), "shared_bytes": shared(before, body), "sha256": sha256 })
 }
 
-/// The figures of each action of a thread, in order.
-async fn told(app: &TestApp, thread: &Value) -> Vec<Value> {
+/// The figures of each action of a thread, in order, with the span that differs first.
+async fn whole(app: &TestApp, thread: &Value) -> Vec<Value> {
     let steps = app.all(&format!("/v1/threads/{}/steps", thread.as_str().unwrap())).await;
     let actions = steps.iter().filter(|step| step["kind"] == "action");
     actions.map(|step| step["request"].clone()).collect()
+}
+
+/// The same without the span, which stands around the first byte that differs.
+async fn told(app: &TestApp, thread: &Value) -> Vec<Value> {
+    let mut figures = whole(app, thread).await;
+    for request in figures.iter_mut().filter_map(Value::as_object_mut) {
+        let difference = request.shift_remove("first_difference").unwrap();
+        let (shared, bytes) = (request["shared_bytes"].as_u64(), request["bytes"].as_u64());
+        if let (Some(shared), Some(start)) = (shared, difference["start"].as_u64()) {
+            assert!(start <= shared && Some(shared) < difference["end"].as_u64(), "{difference}");
+        } else {
+            assert!(shared.is_none() || shared == Some(0) || shared == bytes, "{shared:?}");
+        }
+    }
+    figures
 }
 
 /// Each action's figures are those of the request that it answers, compared with the one before.
@@ -65,7 +80,12 @@ async fn every_turn_says_how_much_of_its_request_the_one_before_began_with() {
     let bodies = bodies(&model);
     assert_eq!(bodies.len(), 4);
     assert_told(&app, thread, &bodies).await;
-    // A request goes on where the one before it was closed.
+    // A request goes on where the one before it was closed, by the syntax of the next message.
+    let differences = whole(&app, thread).await;
+    assert_eq!(differences[0]["first_difference"], Value::Null);
+    for request in &differences[1..] {
+        assert_eq!(request["first_difference"]["source"], "wire", "{request}");
+    }
     let told = told(&app, thread).await;
     for (one, next) in bodies.iter().zip(told.iter().skip(1)) {
         let open = one.strip_suffix("]}").unwrap();
@@ -73,7 +93,7 @@ async fn every_turn_says_how_much_of_its_request_the_one_before_began_with() {
     }
     let id = app.steps(run["id"].as_str().unwrap()).await[1]["id"].clone();
     let step = app.get(&format!("/v1/steps/{}", id.as_str().unwrap())).await.expect(200);
-    assert_eq!(step["request"], told[0]);
+    assert_eq!(step["request"], differences[0]);
     assert_invariants(&app.db).await;
 }
 
@@ -163,20 +183,39 @@ async fn making_a_conversation_shorter_makes_less_of_it_shared() {
 }
 
 #[tokio::test]
-async fn a_request_that_renders_otherwise_than_it_was_sent_is_compared_with_nothing() {
+async fn a_request_that_cannot_be_put_together_any_more_is_compared_with_nothing() {
     let app = TestApp::start().await;
     let model = FakeModel::start([ModelReply::text("done")]).await;
     let agent = agent(&app, &model);
     let run = app.run(&agent, "go").await;
-    // As after an upgrade that renders otherwise.
-    let changed = "UPDATE step SET request_sha256 = decode(repeat('00', 32), 'hex')
-                    WHERE kind = 'action'";
+    let changed =
+        "UPDATE model_request SET conversation = 'no', conversation_encoding = 'identity'";
     assert_eq!(execute(&app.db, changed).await, 1);
     let again = json!({ "agent": agent, "thread_id": run["thread_id"], "input": "again" });
     app.run_body(&again).await;
-    let told = told(&app, &run["thread_id"]).await;
+    let told = whole(&app, &run["thread_id"]).await;
     assert_eq!(told[1]["bytes"], bodies(&model)[1].len());
-    assert_eq!(told[1]["shared_bytes"], Value::Null);
+    assert_eq!(
+        (&told[1]["shared_bytes"], &told[1]["first_difference"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn where_the_head_of_a_request_changes_it_says_what_of_the_agent_did() {
+    let app = TestApp::start().await;
+    let model = FakeModel::start([ModelReply::text("done")]).await;
+    let mut agent = agent(&app, &model);
+    let run = app.run(&agent, "go").await;
+    agent["model"]["settings"]["temperature"] = json!(0.5);
+    agent["tools"][0]["description"] = json!("another one");
+    let again = json!({ "agent": agent, "thread_id": run["thread_id"], "input": "again" });
+    app.run_body(&again).await;
+    let told = whole(&app, &run["thread_id"]).await;
+    let difference = &told[1]["first_difference"];
+    let shared = told[1]["shared_bytes"].as_u64().unwrap();
+    assert!(difference["start"].as_u64() <= Some(shared), "{difference}");
+    assert_ne!(difference["source"], "step");
 }
 
 #[tokio::test]

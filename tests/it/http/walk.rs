@@ -14,7 +14,7 @@ use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 8] = [
+const SCOPES: [&str; 9] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -22,6 +22,7 @@ const SCOPES: [&str; 8] = [
     "memory:read",
     "memory:write",
     "memory:system",
+    "ledger:read",
     "admin",
 ];
 
@@ -58,6 +59,10 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
     ("memory_reset", "memory:write", Takes::Nothing),
     ("prompts_render", "memory:read", Takes::Json(RENDER)),
+    ("requests_body", "ledger:read", Takes::Nothing),
+    ("requests_get", "runs:read", Takes::Nothing),
+    ("requests_response", "ledger:read", Takes::Nothing),
+    ("requests_spans", "runs:read", Takes::Nothing),
     ("runs_cancel", "runs:write", Takes::Maybe("{}")),
     ("runs_create", "runs:write", Takes::Json(RUN)),
     ("runs_create_stream", "runs:write", Takes::Json(RUN)),
@@ -65,11 +70,16 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_get", "runs:read", Takes::Nothing),
     ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
     ("runs_list", "runs:read", Takes::Nothing),
+    ("runs_requests", "runs:read", Takes::Nothing),
     ("runs_resume", "runs:write", Takes::Maybe("{}")),
     ("runs_say", "runs:write", Takes::Json(MESSAGE)),
     ("runs_steps", "runs:read", Takes::Nothing),
     ("runs_stream", "runs:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),
+    ("steps_request_body", "ledger:read", Takes::Nothing),
+    ("steps_request_response", "ledger:read", Takes::Nothing),
+    ("steps_request_spans", "runs:read", Takes::Nothing),
+    ("steps_requests", "runs:read", Takes::Nothing),
     ("threads_append", "memory:system", Takes::Json(STEP)),
     ("threads_compact", "memory:write", Takes::Json(COMPACTION)),
     ("threads_create", "memory:write", Takes::Json("{}")),
@@ -182,6 +192,7 @@ struct World {
     agent: Value,
     run: Value,
     step: Value,
+    request: Value,
 }
 
 impl World {
@@ -191,7 +202,9 @@ impl World {
         let agent = app.create_agent(&speaker("a", "Hello.")).await;
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/runs/{}/steps", run["id"].as_str().unwrap());
-        let step = app.all(&path).await[0].clone();
+        let step = app.all(&path).await[1].clone();
+        let path = format!("/v1/runs/{}/requests", run["id"].as_str().unwrap());
+        let request = app.all(&path).await[0].clone();
         let foreign = mint_key(&app, "other", &["admin"]).await;
         let mut lacking = Vec::new();
         for lacked in SCOPES {
@@ -199,7 +212,7 @@ impl World {
                 SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
             lacking.push((lacked, mint_key(&app, "default", &held).await));
         }
-        Self { app, foreign, lacking, agent, run, step }
+        Self { app, foreign, lacking, agent, run, step, request }
     }
 
     /// The operation's path with what is really there.
@@ -211,6 +224,8 @@ impl World {
             .replace("{thread_id}", &text(&self.run["thread_id"]))
             .replace("{run_id}", &text(&self.run["id"]))
             .replace("{step_id}", &text(&self.step["id"]))
+            .replace("{request_id}", &text(&self.request["id"]))
+            .replace("{n}", "1")
             .replace("{block_id}", "user")
     }
 

@@ -53,11 +53,12 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
             turn: 1,
             attempt: 1,
             content: StepContent::System(SystemStep { text: "hm".to_owned() }),
-            exchange: None,
+            request: None,
         }],
         calls: vec![NewCall { step_seq, call_idx: 0, planned, state, attempt, outcome }],
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
+        requests: Vec::new(),
     }
 }
 

@@ -2,4 +2,5 @@
 
 mod journal;
 mod lease;
+mod ledger;
 mod schema;

@@ -1,6 +1,8 @@
 //! The schema and the types agree.
 
 use agentling::domain::event::EventName;
+use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
+use agentling::domain::model::ModelErrorKind;
 use agentling::domain::run::{RunStatus, StopReason};
 use agentling::domain::run_message::Voice;
 use agentling::domain::step::StepKind;
@@ -27,7 +29,8 @@ async fn allowed(db: &TestDb, constraint: &str) -> Vec<String> {
 async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
-    let vocabularies: [(&str, Vec<String>); 9] = [
+    let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
+    let vocabularies: [(&str, Vec<String>); 15] = [
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
@@ -43,6 +46,21 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
             "tool_call_state",
             labels(&CallState::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
+        (
+            "model_request_purpose",
+            labels(&Purpose::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "model_request_outcome",
+            labels(&RequestOutcome::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "model_request_error",
+            labels(&ModelErrorKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        ("model_request_response_encoding", labels(&encodings)),
+        ("model_request_head_encoding", labels(&encodings)),
+        ("model_request_conversation_encoding", labels(&encodings)),
         ("thread_announce", labels(&Announce::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_message_voice", labels(&Voice::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (

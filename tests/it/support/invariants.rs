@@ -5,7 +5,7 @@ use super::TestDb;
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 20] = [
     (
         "the steps of a thread are numbered 1..n",
         "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
@@ -50,8 +50,24 @@ const RULES: [Rule; 18] = [
     ),
     (
         "a reply that was heard to its end has its request in figures, and no other step has",
-        "SELECT concat(thread_id, ' ', seq) FROM step
-          WHERE (raw_reply IS NULL) <> (request_sha256 IS NULL)",
+        "SELECT concat(s.thread_id, ' ', s.seq) FROM step s
+           FULL JOIN (SELECT * FROM model_request
+                       WHERE purpose = 'reply' AND step_seq IS NOT NULL) q
+             ON (q.tenant_id, q.thread_id, q.step_seq) = (s.tenant_id, s.thread_id, s.seq)
+          WHERE (s.request_sha256, s.request_bytes) IS DISTINCT FROM (q.sha256, q.bytes)
+            AND (s.request_sha256 IS NOT NULL OR q.request_id IS NOT NULL)",
+    ),
+    (
+        "an attempt at a turn or at its summary has one request at most",
+        "SELECT concat(run_id, ' ', turn, ' ', attempt, ' ', purpose) FROM model_request
+          WHERE run_id IS NOT NULL
+          GROUP BY tenant_id, run_id, turn, attempt, purpose HAVING count(*) > 1",
+    ),
+    (
+        "a request is stored onto one of its own thread",
+        "SELECT q.request_id::text FROM model_request q
+           JOIN model_request b ON (b.tenant_id, b.request_id) = (q.tenant_id, q.base_id)
+          WHERE b.thread_id <> q.thread_id OR b.head IS NULL",
     ),
     (
         "an outcome answers its own call",

@@ -7,8 +7,16 @@ use sqlx::PgConnection;
 use super::TestDb;
 
 /// The tables that a run touches.
-const TABLES: [&str; 7] =
-    ["thread", "run", "run_lease", "step", "tool_call", "run_event", "idempotency"];
+const TABLES: [&str; 8] = [
+    "thread",
+    "run",
+    "run_lease",
+    "step",
+    "tool_call",
+    "run_event",
+    "idempotency",
+    "model_request",
+];
 
 /// A number.
 pub(crate) async fn count(db: &TestDb, sql: &'static str) -> i64 {

@@ -1,0 +1,213 @@
+//! From an attempt at a model call to its entry in the ledger.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::Context;
+use super::compaction::Shortening;
+use super::predecessor::{Before, Kept};
+use crate::domain::id::RequestId;
+use crate::domain::ledger::{Encoded, Purpose, RequestOutcome};
+use crate::domain::model::{ModelErrorKind, Provider};
+use crate::domain::request::RequestFigures;
+use crate::provider::{Attempt, ModelCall};
+use crate::render;
+use crate::store::ledger::{NewRequest, Packed, PackedBody};
+
+/// A request that was sent and is not recorded yet.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    /// What is recorded.
+    pub(super) entry: Arc<NewRequest>,
+    /// What the next ones can be stored onto.
+    pub(super) kept: Kept,
+    /// The request in figures.
+    pub(super) figures: RequestFigures,
+}
+
+/// What a request is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Errand {
+    /// The turn; 0 without a run.
+    pub(super) turn: u32,
+    /// The attempt at it.
+    pub(super) attempt: u32,
+    /// What is asked for.
+    pub(super) purpose: Purpose,
+}
+
+/// Everything that an entry is made from.
+struct Draft {
+    id: RequestId,
+    errand: Errand,
+    provider: Provider,
+    profile: Value,
+    request: Arc<Encoded>,
+    before: Before,
+    came: Came,
+}
+
+/// What came of a request.
+struct Came {
+    endpoint: String,
+    header_names: Vec<String>,
+    sent_at: DateTime<Utc>,
+    first_byte_after: Option<Duration>,
+    took: Duration,
+    status: Option<u16>,
+    outcome: RequestOutcome,
+    error: Option<ModelErrorKind>,
+    response: Option<Bytes>,
+    response_type: Option<String>,
+}
+
+impl Sent {
+    /// An attempt that is over. `None` when its entry could not be made, which the log tells.
+    pub(super) async fn of(
+        context: &Context,
+        call: &ModelCall,
+        errand: Errand,
+        attempt: &Attempt,
+        before: Before,
+    ) -> Option<Self> {
+        let error = attempt.outcome.as_ref().err().map(|error| error.kind);
+        let outcome =
+            if error.is_some() { RequestOutcome::Failed } else { RequestOutcome::Replied };
+        let came = Came {
+            endpoint: attempt.endpoint.clone(),
+            header_names: attempt.header_names.clone(),
+            sent_at: attempt.sent_at,
+            first_byte_after: attempt.first_byte_after,
+            took: attempt.took,
+            status: attempt.status,
+            outcome,
+            error,
+            response: attempt.status.map(|_| attempt.response.clone()),
+            response_type: attempt.content_type.clone(),
+        };
+        made(context, call, errand, (Arc::clone(&attempt.request), came), before).await
+    }
+}
+
+async fn made(
+    context: &Context,
+    call: &ModelCall,
+    errand: Errand,
+    (request, came): (Arc<Encoded>, Came),
+    before: Before,
+) -> Option<Sent> {
+    let draft = Draft {
+        id: RequestId::from(context.parts.ids.sortable()),
+        errand,
+        provider: call.spec.provider,
+        profile: serde_json::to_value(call.profile).unwrap_or_default(),
+        request,
+        before,
+        came,
+    };
+    let redaction = context.parts.redaction.clone();
+    // Hashing and compressing take their time where a request is long.
+    let sent = context.tasks.compute(move || draft.packed(&|bytes| redaction.masked(bytes))).await;
+    if sent.is_none() {
+        tracing::error!("a request was not recorded");
+    }
+    sent
+}
+
+impl Draft {
+    /// `mask` takes the secrets of the server out of what came back: some providers echo a key.
+    fn packed(self, mask: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Sent {
+        let Self { id, errand, provider, profile, request, .. } = self;
+        let Errand { turn, attempt, purpose } = errand;
+        let figures = self.before.known.compare(&request);
+        let bases = self.before.bases.iter().map(|base| (base.id, &*base.request));
+        let body = PackedBody::of(&request, &bases.collect::<Vec<_>>());
+        let came = self.came;
+        let response = came.response.map(|bytes| match mask(&bytes) {
+            Some(masked) => Packed::of(&masked),
+            None => Packed::of(&bytes),
+        });
+        let entry = NewRequest {
+            id,
+            turn,
+            attempt,
+            purpose,
+            provider,
+            endpoint: came.endpoint,
+            header_names: came.header_names,
+            profile,
+            renderer: render::VERSION,
+            sha256: figures.sha256,
+            bytes: figures.bytes,
+            body,
+            sent_at: came.sent_at,
+            first_byte_after: came.first_byte_after,
+            took: came.took,
+            status: came.status,
+            outcome: came.outcome,
+            error: came.error,
+            response,
+            response_type: came.response_type,
+        };
+        let kept = Kept { id, provider: Some(provider), purpose, request };
+        Sent { entry: Arc::new(entry), kept, figures }
+    }
+}
+
+/// A call that is under way, should it be hung up on.
+#[derive(Debug, Clone)]
+pub(super) struct InFlight {
+    call: Arc<ModelCall>,
+    errand: Errand,
+    /// When it was sent, by both clocks; nothing was while it waits for its pause to end.
+    began: Arc<OnceLock<(DateTime<Utc>, Duration)>>,
+}
+
+impl InFlight {
+    /// The request that a call makes, if it makes one: a summary comes first.
+    pub(super) fn of(call: &Arc<ModelCall>, shortening: Option<&Shortening>) -> Option<Self> {
+        let (asked, purpose) = match shortening {
+            None => (Arc::clone(call), Purpose::Reply),
+            Some(Shortening::Summarise(_, asked)) => (Arc::clone(asked), Purpose::Summary),
+            Some(Shortening::Drop(_) | Shortening::Impossible) => return None,
+        };
+        let errand = Errand { turn: call.turn, attempt: call.attempt, purpose };
+        Some(Self { call: asked, errand, began: Arc::default() })
+    }
+
+    /// What is asked for.
+    pub(super) const fn purpose(&self) -> Purpose {
+        self.errand.purpose
+    }
+
+    /// It is sent now.
+    pub(super) fn begin(&self, context: &Context) {
+        let clock = &context.parts.clock;
+        self.began.get_or_init(|| (clock.now(), clock.monotonic()));
+    }
+
+    /// The entry of a call that is hung up on. What had come back of it is lost, and where it went is
+    /// not known here; what was sent is the same as it was.
+    pub(super) async fn abandoned(self, context: &Context, before: Before) -> Option<Sent> {
+        let (sent_at, began) = *self.began.get()?;
+        let call = Arc::clone(&self.call);
+        let request = context.tasks.compute(move || Arc::new(call.encoded())).await?;
+        let came = Came {
+            endpoint: String::new(),
+            header_names: Vec::new(),
+            sent_at,
+            first_byte_after: None,
+            took: context.parts.clock.monotonic().saturating_sub(began),
+            status: None,
+            outcome: RequestOutcome::Abandoned,
+            error: None,
+            response: None,
+            response_type: None,
+        };
+        made(context, &self.call, self.errand, (request, came), before).await
+    }
+}
