@@ -33,7 +33,7 @@ CREATE TABLE model_request (
         CHECK (error IN ('auth', 'permission', 'not_found', 'quota', 'rate_limit', 'bad_request',
             'context_window', 'too_large', 'content_filter', 'tool_generation_failed', 'overloaded',
             'unavailable', 'server', 'timeout', 'transport', 'protocol', 'truncated_stream',
-            'unusable_output')),
+            'unusable_output', 'framing_violation')),
     -- What came back, as far as it came; NULL when nothing did.
     response               bytea,
     response_encoding      text        CONSTRAINT model_request_response_encoding

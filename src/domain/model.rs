@@ -223,6 +223,8 @@ labels! {
         TruncatedStream = "truncated_stream",
         /// The model keeps answering with nothing that can be used.
         UnusableOutput = "unusable_output",
+        /// The request would have broken a frame, and was not sent: a fault of the server.
+        FramingViolation = "framing_violation",
     }
 }
 
@@ -247,7 +249,8 @@ impl ModelErrorKind {
             | Self::ContextWindow
             | Self::TooLarge
             | Self::ContentFilter
-            | Self::UnusableOutput => false,
+            | Self::UnusableOutput
+            | Self::FramingViolation => false,
         }
     }
 
@@ -255,7 +258,10 @@ impl ModelErrorKind {
     /// what was asked for is as wrong elsewhere.
     pub const fn may_pass_elsewhere(self) -> bool {
         match self {
-            Self::BadRequest | Self::ContentFilter | Self::UnusableOutput => false,
+            Self::BadRequest
+            | Self::ContentFilter
+            | Self::UnusableOutput
+            | Self::FramingViolation => false,
             Self::Auth
             | Self::Permission
             | Self::NotFound
@@ -338,6 +344,7 @@ impl ModelError {
             ModelErrorKind::Protocol => "the model provider's answer could not be read",
             ModelErrorKind::TruncatedStream => "the model's reply was cut off before its end",
             ModelErrorKind::UnusableOutput => "the model's replies held nothing that could be used",
+            ModelErrorKind::FramingViolation => "the request was not sent: a frame in it is broken",
         };
         match self.provider_status {
             Some(status) => format!("{what} (provider `{}`, status {status})", self.provider),

@@ -10,11 +10,12 @@ use super::peer::Peer;
 use super::retry;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
-use crate::wire::{self, DeltaPiece, Framing, RetryHints, StreamDecoder};
+use crate::wire::{self, DeltaPiece, Framing, Profile, RetryHints, StreamDecoder};
 
 /// Reads one answer, and keeps its bytes.
 pub(super) struct Reader<'c> {
     pub(super) provider: Provider,
+    pub(super) profile: Profile,
     pub(super) bounds: Bounds,
     pub(super) peer: Peer,
     pub(super) capture: &'c mut Capture,
@@ -74,7 +75,7 @@ impl Reader<'_> {
         while let Some(bytes) = self.next(true).await? {
             self.keep(&bytes)?;
         }
-        wire::decode(self.provider, self.capture.body())
+        wire::decode_for(self.provider, &self.profile, self.capture.body())
     }
 
     /// The first byte of the body that is not white space, which keeps connections alive.
@@ -109,7 +110,7 @@ impl Reader<'_> {
         mut self,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Result<Reply, ModelError> {
-        let mut decoder = StreamDecoder::new(self.provider);
+        let mut decoder = StreamDecoder::for_profile(self.provider, &self.profile);
         let mut read = 0;
         let mut until = None;
         loop {

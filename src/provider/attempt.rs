@@ -92,6 +92,11 @@ impl Capture {
         shared(&self.request)
     }
 
+    /// The request with where its bytes come from.
+    pub(super) fn encoded(&self) -> &Encoded {
+        &self.request
+    }
+
     /// Notes where a request goes and the names of its headers.
     pub(super) fn sending(&mut self, request: &Request) {
         let url = request.url();

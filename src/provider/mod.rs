@@ -178,13 +178,17 @@ impl Models {
         capture: &mut Capture,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Result<Reply, ModelError> {
-        let peer = match call.spec.provider {
+        let provider = call.spec.provider;
+        wire::prove(&call.prompt, capture.encoded()).map_err(|violation| {
+            ModelError::new(provider, ModelErrorKind::FramingViolation, violation.to_string())
+        })?;
+        let peer = match provider {
             Provider::Scripted => scripted::answer(call, &capture.request()).await,
             _ => self.send(call, capture).await?,
         };
         capture.answered(peer.status, &peer.content_type);
-        let (provider, bounds) = (call.spec.provider, self.bounds);
-        let reader = Reader { provider, bounds, peer, capture };
+        let (profile, bounds) = (call.profile, self.bounds);
+        let reader = Reader { provider, profile, bounds, peer, capture };
         let mut reply = reader.read(call.asked(), self.clock.now(), on_delta).await?;
         call.prompt.names.restore(&mut reply);
         Ok(reply)

@@ -2,12 +2,17 @@
 
 use super::profile::{CallIdRule, FileKinds, OwnThinking, Profile, Thinking};
 
+/// The files that are read; any other would be refused, and the conversation with it.
+const MEDIA_TYPES: &[&str] =
+    &["image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf"];
+
 /// A Claude model of which nothing is known, or another model behind the same wire.
 pub(super) const ANTHROPIC: Profile = Profile {
     family: "anthropic",
     call_ids: CallIdRule::AtMost(64),
     own_thinking: OwnThinking::GoesBackSigned,
     files: FileKinds { images: true, documents: true },
+    media_types: Some(MEDIA_TYPES),
     ..Profile::CONSERVATIVE
 };
 

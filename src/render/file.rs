@@ -50,11 +50,12 @@ pub fn framed(
     files.iter().flat_map(framed).collect()
 }
 
-/// What a result says of its files: the text of the tool, and a line a file.
-pub fn mentioned(observation: String, files: &[FilePart]) -> String {
-    let said = Some(observation).filter(|text| !text.is_empty());
-    let files = files.iter().map(|file| format!("See file {}.", single_line(&file.id)));
-    said.into_iter().chain(files).collect::<Vec<_>>().join("\n")
+/// What a result says of its files: a line a file, behind the text of the tool where there is one.
+pub fn mentioned(is_behind_text: bool, files: &[FilePart]) -> String {
+    let files: Vec<String> =
+        files.iter().map(|file| format!("See file {}.", single_line(&file.id))).collect();
+    let line_break = if is_behind_text && !files.is_empty() { "\n" } else { "" };
+    format!("{line_break}{}", files.join("\n"))
 }
 
 /// The text of a file that is text.
@@ -203,8 +204,8 @@ mod tests {
         assert_eq!(blocks.len(), 6);
         assert_eq!(blocks[0], Block::Text(frames.clone().into()));
         assert_eq!(blocks[3], Block::Text(frames.into()));
-        assert_eq!(mentioned(String::new(), &files[..1]), "See file f\"1\".");
-        assert_eq!(mentioned("ok".to_owned(), &files[..1]), "ok\nSee file f\"1\".");
-        assert_eq!(mentioned("ok".to_owned(), &[]), "ok");
+        assert_eq!(mentioned(false, &files[..1]), "See file f\"1\".");
+        assert_eq!(mentioned(true, &files[..1]), "\nSee file f\"1\".");
+        assert_eq!(mentioned(true, &[]), "");
     }
 }

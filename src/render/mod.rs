@@ -16,6 +16,7 @@ pub mod fit;
 pub mod framing;
 pub mod google;
 pub mod lower;
+mod marks;
 pub mod names;
 pub mod notes;
 pub mod observation;
@@ -115,7 +116,12 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
     let steps = without(input.steps, input.redactor, input.tools);
     let lowered = lower(&steps, input.first_seq, lowering);
     let explained = explanation(&lowered, input.framing, profile);
-    let Lowered { standing, turns, names, .. } = lowered;
+    let Lowered { standing, mut turns, names, .. } = lowered;
+    if let Cow::Owned(steps) = &steps {
+        let seqs = (input.first_seq..).zip(input.steps.iter().zip(steps));
+        let changed = seqs.filter(|(_, (stored, told))| stored != told).map(|(seq, _)| seq);
+        marks::mark_redacted(&mut turns, &changed.collect());
+    }
     let instructions = input.instructions.map(|text| input.redactor.text(Model, text));
     let told = |name: &str| names.find(name).unwrap_or(name).to_owned();
     let tools = if input.closing { &[] } else { input.tools };
@@ -132,6 +138,7 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
         output_schema: output_schema(input),
         turns,
         tools: tools.collect(),
+        tags: input.framing.tags.clone(),
         settings: ModelSettings { tool_choice, ..input.model.settings.clone() },
         names,
     }

@@ -3,12 +3,15 @@
 //! The outcome is stored whole; only this text is cut, and nothing in it is rewritten, because it goes
 //! out on a channel of its own.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::announce::is_nameable;
 use super::file::mentioned;
 use super::fit::{single_line, truncated};
+use super::prompt::MarkedText;
 use crate::domain::agent::AgentSpec;
+use crate::domain::ledger::{Origin, Voice};
 use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome, ToolOutput, ToolSpec};
 
 const INTERRUPTED: &str = "The tool call was interrupted before a result was produced.";
@@ -65,54 +68,85 @@ pub struct ObservationContext {
 
 /// What the model is told about an outcome.
 pub fn observation(outcome: &ToolOutcome, context: ObservationContext) -> String {
+    observed(outcome, context, Origin::WIRE).into_string()
+}
+
+/// The same with where its pieces come from. `origin` names the place of the outcome.
+pub fn observed(outcome: &ToolOutcome, context: ObservationContext, origin: &Origin) -> MarkedText {
+    let sources = Sources::of(origin);
     let text = match outcome.kind {
-        OutcomeKind::Success => return success(outcome, context) + nudge(context),
-        OutcomeKind::Cancelled | OutcomeKind::Interrupted => return INTERRUPTED.to_owned(),
-        OutcomeKind::Denied => return denied(outcome, context),
-        OutcomeKind::InvalidArguments => failure(outcome, context, FIX),
+        OutcomeKind::Success => success(outcome, context, &sources),
+        OutcomeKind::Cancelled | OutcomeKind::Interrupted => return sources.ours(INTERRUPTED),
+        OutcomeKind::Denied => return denied(outcome, context, &sources),
+        OutcomeKind::InvalidArguments => failure(outcome, context, (FIX, &sources)),
         OutcomeKind::Execution | OutcomeKind::Timeout | OutcomeKind::UnknownTool => {
-            failure(outcome, context, RECONSIDER)
+            failure(outcome, context, (RECONSIDER, &sources))
         }
         // Nothing came of these that a repeat could repeat.
         OutcomeKind::InDoubt | OutcomeKind::Truncated => {
-            return failure(outcome, context, RECONSIDER);
+            return failure(outcome, context, (RECONSIDER, &sources));
         }
     };
-    text + nudge(context)
+    text.with(if context.is_repeat { NUDGE } else { "" }, &sources.ours)
 }
 
-const fn nudge(context: ObservationContext) -> &'static str {
-    if context.is_repeat { NUDGE } else { "" }
+/// Whose words an observation is made of.
+struct Sources {
+    ours: Origin,
+    theirs: Origin,
 }
 
-fn success(outcome: &ToolOutcome, context: ObservationContext) -> String {
-    let text = match &outcome.output {
-        Some(ToolOutput::Text(output)) => output.text.clone(),
-        Some(ToolOutput::Json(output)) => output.text(),
-        None => String::new(),
-    };
-    let text = match context.max_chars {
-        Some(limit) => truncated(&text, limit).into_owned(),
-        None => text,
-    };
-    mentioned(text, &outcome.files)
-}
+impl Sources {
+    fn of(origin: &Origin) -> Self {
+        Self { ours: origin.spoken(Voice::Application), theirs: origin.spoken(Voice::Data) }
+    }
 
-fn denied(outcome: &ToolOutcome, context: ObservationContext) -> String {
-    match stored_message(outcome) {
-        Some(message) => format!("{DENIED} {}", bounded(message, context)),
-        None => DENIED.to_owned(),
+    fn ours(&self, text: &str) -> MarkedText {
+        MarkedText::of(text, self.ours.clone())
+    }
+
+    /// As much of a text of someone else as may be told.
+    fn theirs(&self, text: &str, limit: Option<usize>) -> MarkedText {
+        let shown = limit.map_or(Cow::Borrowed(text), |limit| truncated(text, limit));
+        let truncated = matches!(shown, Cow::Owned(_));
+        MarkedText::of(shown, Origin { truncated, ..self.theirs.clone() })
     }
 }
 
-fn failure(outcome: &ToolOutcome, context: ObservationContext, hint: &str) -> String {
-    let message = message(outcome);
-    format!("Error from '{}': {}. {hint}", single_line(&outcome.name), bounded(&message, context))
+fn success(outcome: &ToolOutcome, context: ObservationContext, sources: &Sources) -> MarkedText {
+    let text = match &outcome.output {
+        Some(ToolOutput::Text(output)) => Cow::Borrowed(output.text.as_str()),
+        Some(ToolOutput::Json(output)) => Cow::Owned(output.text()),
+        None => Cow::Borrowed(""),
+    };
+    let shown = sources.theirs(&text, context.max_chars);
+    let files = mentioned(!shown.is_empty(), &outcome.files);
+    shown.with(&files, &sources.ours)
 }
 
-fn bounded(message: &str, context: ObservationContext) -> String {
-    let limit = context.max_chars.unwrap_or(MAX_MESSAGE_CHARS).min(MAX_MESSAGE_CHARS);
-    truncated(message, limit).into_owned()
+fn denied(outcome: &ToolOutcome, context: ObservationContext, sources: &Sources) -> MarkedText {
+    let mut text = sources.ours(DENIED);
+    if let Some(message) = stored_message(outcome) {
+        text.push(" ", &sources.ours);
+        text.append(&sources.theirs(message, Some(message_limit(context))));
+    }
+    text
+}
+
+fn failure(
+    outcome: &ToolOutcome,
+    context: ObservationContext,
+    (hint, sources): (&str, &Sources),
+) -> MarkedText {
+    let name = single_line(&outcome.name);
+    let mut text = sources.ours("Error from '").with(&name, &sources.theirs);
+    text.push("': ", &sources.ours);
+    text.append(&sources.theirs(&message(outcome), Some(message_limit(context))));
+    text.with(&format!(". {hint}"), &sources.ours)
+}
+
+fn message_limit(context: ObservationContext) -> usize {
+    context.max_chars.unwrap_or(MAX_MESSAGE_CHARS).min(MAX_MESSAGE_CHARS)
 }
 
 /// The message as stored, or what can be said without one.

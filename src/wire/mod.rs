@@ -33,11 +33,13 @@ pub use writer::Encoded;
 pub use crate::render::names::ToolNames;
 pub use crate::render::profile::Profile;
 pub use crate::render::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
+pub use crate::render::proof::FramingViolation;
 
 use crate::domain::event::DeltaKind;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, Provider};
 use crate::domain::provider::Wire;
+use crate::render::proof;
 
 /// A piece of a reply on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,14 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
 /// The request body, byte for byte as it is sent and stored, and where its bytes come from.
 pub fn encode(provider: Provider, prompt: &Prompt, profile: &Profile, stream: bool) -> Encoded {
     codec(provider.wire()).encode(prompt, profile, stream)
+}
+
+/// Checks the frames of a request before it is sent; see [`crate::render::proof`].
+///
+/// # Errors
+/// What breaks a frame.
+pub fn prove(prompt: &Prompt, encoded: &Encoded) -> Result<(), FramingViolation> {
+    proof::prove(&encoded.body, &encoded.spans, &prompt.tags.names())
 }
 
 /// Where a request goes, below the provider's base address.

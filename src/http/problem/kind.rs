@@ -133,6 +133,8 @@ problems! {
         "A fault of the server. The operator finds the cause in the log under `error_id`.";
     RunPoisoned = 500 "run-poisoned" "Run given up"
         "The run was picked up several times and never got on, so it was given up. Its history is readable. The operator finds the cause in the log under `error_id`.";
+    FramingViolation = 500 "framing-violation" "Frame broken"
+        "A request to the model was not sent, because a check found text of someone else that breaks out of a frame in it. That is a fault of the server; the request and where its bytes come from are in the ledger. The operator finds the cause in the log under `error_id`.";
     ModelError = 502 "model-error" "Model failed"
         "The model provider failed or refused for good. `provider`, `provider_status` and `kind` say how. The run's history is intact and can be continued by a new run.";
     Overloaded = 503 "overloaded" "Overloaded"

@@ -116,8 +116,13 @@ fn model(
     kind: ModelErrorKind,
     detail: String,
 ) -> Problem {
-    let problem =
-        if kind == ModelErrorKind::Timeout { Kind::ModelTimeout } else { Kind::ModelError };
+    let problem = if kind == ModelErrorKind::Timeout {
+        Kind::ModelTimeout
+    } else if kind == ModelErrorKind::FramingViolation {
+        Kind::FramingViolation
+    } else {
+        Kind::ModelError
+    };
     Problem::new(problem, detail).member(|view| {
         view.provider = Some(provider);
         view.provider_status = provider_status;

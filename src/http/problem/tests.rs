@@ -81,6 +81,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::InvalidHeaderName(finding()), "invalid-header-name"),
         (E::RunFailed(failure(model(ModelErrorKind::Auth))), "model-error"),
         (E::RunFailed(failure(model(ModelErrorKind::Timeout))), "model-timeout"),
+        (E::RunFailed(failure(model(ModelErrorKind::FramingViolation))), "framing-violation"),
         (E::RunFailed(failure(FailureCause::RunTimeout)), "run-timeout"),
         (E::RunFailed(failure(FailureCause::RunPoisoned)), "run-poisoned"),
         (E::RunFailed(failure(FailureCause::Internal)), "internal"),

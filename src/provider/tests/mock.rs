@@ -14,7 +14,7 @@ use crate::domain::model::{ModelErrorKind as Kind, ModelSettings};
 use crate::domain::provider::Wire;
 use crate::domain::tool::ToolDefinition;
 use crate::provider::ProviderKeys;
-use crate::wire::{self, Block, Profile, Prompt, PromptTurn, Role, ToolNames};
+use crate::wire::{self, Block, Profile, Prompt, PromptTurn, Role};
 
 /// The replay server, ended with the test.
 struct Mock {
@@ -110,8 +110,7 @@ fn prompt(exchange: &Exchange, turns: Vec<PromptTurn>, tools: Vec<ToolDefinition
         turns,
         tools,
         settings: ModelSettings::default(),
-        names: ToolNames::default(),
-        output_schema: None,
+        ..Prompt::default()
     }
 }
 

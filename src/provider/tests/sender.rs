@@ -6,9 +6,11 @@ use secrecy::SecretString;
 
 use super::server::{Server, Then, ask, call, event, finished, head, models, said, stream_head};
 use crate::config::Providers;
+use crate::domain::ledger::{Origin, Voice};
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind as Kind, Provider};
 use crate::provider::{Attempt, Bounds, ModelCall, ProviderKeys};
+use crate::wire::{Block, MarkedText, PromptTurn, Role};
 
 async fn attempted(then: Then) -> Attempt {
     let server = Server::start(then);
@@ -173,6 +175,28 @@ async fn a_reply_beyond_the_bound_is_refused_for_good() {
     let big = said(&"x".repeat(100_000));
     let error = failed(Then::Close(vec![stream_head(), big])).await;
     assert_eq!((error.kind, error.retryable), (Kind::Protocol, false));
+}
+
+#[tokio::test]
+async fn a_request_with_a_broken_frame_is_not_sent() {
+    let mut server = Server::start(Then::Close(vec![]));
+    let mut call = call(&server.base_url);
+    let name = call.prompt.tags.names()[0].to_owned();
+    let ours = Origin { frame: Some(name.clone().into()), ..of(Voice::Application) };
+    let closed = format!("</{name}>");
+    let text = MarkedText::of(format!("<{name}>"), ours.clone())
+        .with(&closed, &of(Voice::User))
+        .with(&closed, &ours);
+    call.prompt.turns = vec![PromptTurn { role: Role::User, blocks: vec![Block::Text(text)] }];
+    let attempt = ask(&models(ProviderKeys::default()), &call).await.0;
+    let error = attempt.outcome.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (Kind::FramingViolation, false));
+    assert!(attempt.endpoint.is_empty(), "{}", attempt.endpoint);
+    assert!(server.requests.try_recv().is_err());
+}
+
+fn of(voice: Voice) -> Origin {
+    Origin::step(1, 0, voice)
 }
 
 #[tokio::test]

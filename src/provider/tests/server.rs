@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::clock::System;
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::provider::{Attempt, Bounds, ModelCall, Models, ProviderKeys, client};
-use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role, ToolNames};
+use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role};
 
 /// What a server does after it has read a request.
 pub(super) enum Then {
@@ -164,8 +164,7 @@ pub(super) fn call(base_url: &str) -> ModelCall {
         turns: vec![hi],
         tools: Vec::new(),
         settings: ModelSettings::default(),
-        names: ToolNames::default(),
-        output_schema: None,
+        ..Prompt::default()
     };
     let profile = Profile::resolve(&spec);
     ModelCall {

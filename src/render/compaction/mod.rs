@@ -194,6 +194,7 @@ pub fn summary_prompt(
         model: model.name.clone(),
         system: Some(MarkedText::of(SUMMARISE, ours)),
         output_schema: None,
+        tags: tags.clone(),
         turns: vec![PromptTurn { role: Role::User, blocks: vec![Block::Text(data)] }],
         tools: Vec::new(),
         settings: plain(&model.settings),

@@ -6,6 +6,7 @@ use super::*;
 use crate::domain::file::{FileBytes, FileText};
 use crate::domain::model::{ProfileOverrides, Provider};
 use crate::domain::step::TaskStep;
+use crate::render::framing::Tags;
 use crate::render::tests::support::{
     acted, answer, call, context, dropped, success, summary, system, task, text,
 };
@@ -61,6 +62,7 @@ fn a_prompt_fits_with_room_for_its_reply() {
         turns: Vec::new(),
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,
     };
@@ -113,6 +115,7 @@ fn a_window_that_refused_a_prompt_is_smaller_than_it() {
         turns: Vec::new(),
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,
     };

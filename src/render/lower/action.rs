@@ -12,7 +12,7 @@ use crate::render::file;
 use crate::render::fit;
 use crate::render::framing::{FramingTag, Tags};
 use crate::render::notes::Author;
-use crate::render::observation::{ObservationContext, observation};
+use crate::render::observation::{ObservationContext, observed};
 use crate::render::profile::OwnThinking;
 use crate::render::prompt::{Block, MarkedText, Role};
 use crate::render::repair::{
@@ -176,16 +176,17 @@ impl Conversation<'_> {
     fn result(&self, call: &ToolCallPart, outcome: &ToolOutcome, id: &str, shown: Shown) -> Block {
         let max_chars = self.lowering.limits.of(&call.name);
         let context = ObservationContext { max_chars, is_repeat: shown.is_repeat };
+        let origin = self.origin(shown.place, Voice::Data);
         // Only a success gives something back that could be left out or be a file.
         let text = match (outcome.is_error, shown.is_dropped) {
-            (false, true) => DROPPED.to_owned(),
-            (false, false) | (true, _) => observation(outcome, context),
+            (false, true) => MarkedText::of(DROPPED, origin.spoken(Voice::Application)),
+            (false, false) | (true, _) => observed(outcome, context, &origin),
         };
         Block::ToolResult {
             id: id.to_owned(),
             call_id: call.tool_call_id.clone(),
             name: self.told_name(call),
-            text: MarkedText::of(text, self.origin(shown.place, Voice::Data)),
+            text,
             is_error: outcome.is_error,
         }
     }

@@ -4,6 +4,7 @@ mod text;
 
 pub use text::MarkedText;
 
+use super::framing::Tags;
 use super::names::ToolNames;
 use crate::domain::file::FilePart;
 use serde_json::Value;
@@ -29,6 +30,8 @@ pub struct Prompt {
     pub output_schema: Option<Value>,
     /// Sampling and size settings.
     pub settings: ModelSettings,
+    /// The tags that frames are written with.
+    pub tags: Tags,
     /// What the tools are called here, by which the calls of the reply get their names back.
     pub names: ToolNames,
 }

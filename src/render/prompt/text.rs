@@ -60,6 +60,16 @@ impl MarkedText {
         })
     }
 
+    /// Marks the pieces that a test of text and origin picks as redacted.
+    pub fn mark_redacted(&mut self, is: impl Fn(&str, &Origin) -> bool) {
+        let mut start = 0;
+        for (end, origin) in &mut self.marks {
+            let piece = self.text.get(start..*end).unwrap_or_default();
+            origin.redacted |= is(piece, origin);
+            start = *end;
+        }
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.text

@@ -1,6 +1,7 @@
 //! What tests are made with: a real Postgres, a real server, fake peers that speak the real wire.
 
 mod app;
+mod capture;
 mod child;
 mod clock;
 mod cluster;
@@ -23,6 +24,7 @@ mod tags;
 mod tools;
 
 pub(crate) use app::{Answer, TestApp, config_at, test_config, tool, with_json};
+pub(crate) use capture::Capture;
 pub(crate) use child::{Child, Errand};
 pub(crate) use clock::ManualClock;
 pub(crate) use cluster::{TestDb, open_to_all, search_path};

@@ -15,6 +15,7 @@ use crate::domain::id::CallId;
 use crate::domain::ledger::Origin;
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
+use crate::render::framing::Tags;
 use crate::render::names::ToolNames;
 use crate::render::profile::Profile;
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
@@ -32,6 +33,7 @@ fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         turns,
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,
     }

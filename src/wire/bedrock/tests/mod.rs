@@ -14,6 +14,7 @@ use crate::domain::id::CallId;
 use crate::domain::ledger::Origin;
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::domain::tool::ToolDefinition;
+use crate::render::framing::Tags;
 use crate::render::names::ToolNames;
 use crate::render::profile::Profile;
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
@@ -43,6 +44,7 @@ fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         turns,
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,
     }

@@ -7,6 +7,7 @@ use crate::domain::id::CallId;
 use crate::domain::ledger::Origin;
 use crate::domain::model::{ModelSettings, Provider};
 use crate::domain::tool::ToolDefinition;
+use crate::render::framing::Tags;
 use crate::render::names::ToolNames;
 use crate::render::profile::{Profile, ROWS};
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
@@ -24,6 +25,7 @@ pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         turns,
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,
     }

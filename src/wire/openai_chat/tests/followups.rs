@@ -19,6 +19,7 @@ use crate::domain::message::ReplyPart;
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::domain::provider::Wire;
 use crate::domain::tool::ToolDefinition;
+use crate::render::framing::Tags;
 use crate::render::names::ToolNames;
 use crate::render::profile::Profile;
 use crate::render::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
@@ -143,6 +144,7 @@ fn prompt(recording: &Recording, model: &ModelSpec) -> Prompt {
         tools: body["tools"].as_array().into_iter().flatten().map(tool).collect(),
         output_schema: Some(schema.clone()).filter(|schema| !schema.is_null()),
         settings: model.settings.clone(),
+        tags: Tags::default(),
         names: ToolNames::default(),
     }
 }

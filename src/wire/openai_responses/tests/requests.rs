@@ -7,6 +7,7 @@ use crate::domain::id::CallId;
 use crate::domain::ledger::Origin;
 use crate::domain::model::{ModelSettings, Provider};
 use crate::domain::tool::ToolDefinition;
+use crate::render::framing::Tags;
 use crate::render::names::ToolNames;
 use crate::render::profile::Profile;
 use crate::render::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
@@ -28,6 +29,7 @@ pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         tools: Vec::new(),
         output_schema: None,
         settings: ModelSettings::default(),
+        tags: Tags::default(),
         names: ToolNames::default(),
     }
 }
