@@ -36,20 +36,20 @@ pub(super) const OPENAI: Profile = Profile {
 
 /// `ChatGPT`'s own address.
 pub(super) const CODEX: Profile = Profile {
-    family: "codex",
+    family: "openai_responses_codex",
     responses: ResponsesFacts { needs_instructions: true, ..ResponsesFacts::OPENAI },
     ..OPENAI
 };
 
 /// OpenAI's models at Azure.
-pub(super) const AZURE: Profile = Profile { family: "azure_responses", ..OPENAI };
+pub(super) const AZURE: Profile = Profile { family: "openai_responses_azure", ..OPENAI };
 
 /// OpenAI's models at Bedrock.
-pub(super) const BEDROCK: Profile = Profile { family: "bedrock_responses", ..OPENAI };
+pub(super) const BEDROCK: Profile = Profile { family: "openai_responses_bedrock", ..OPENAI };
 
 /// xAI.
 pub(super) const XAI: Profile = Profile {
-    family: "xai_responses",
+    family: "openai_responses_xai",
     native_system: false,
     files: FileKinds { images: false, documents: false },
     ..OPENAI
@@ -57,7 +57,7 @@ pub(super) const XAI: Profile = Profile {
 
 /// Any other server: the conservative row.
 pub(super) const COMPATIBLE: Profile = Profile {
-    family: "responses_compatible",
+    family: "openai_responses_compatible",
     native_system: false,
     files: FileKinds { images: false, documents: false },
     responses: ResponsesFacts::COMPATIBLE,
@@ -66,7 +66,7 @@ pub(super) const COMPATIBLE: Profile = Profile {
 
 /// OpenAI's models through `OpenRouter`, which wants the ids of items.
 pub(super) const OPENROUTER: Profile = Profile {
-    family: "openrouter_responses",
+    family: "openai_responses_openrouter",
     native_system: true,
     responses: ResponsesFacts { sealed_reasoning: true, ..ResponsesFacts::COMPATIBLE },
     ..COMPATIBLE
@@ -96,16 +96,24 @@ mod tests {
     fn hosts_are_known_by_their_address_and_the_model_behind_it() {
         for (url, model, expected) in [
             ("https://api.openai.com/v1", "m", "openai_responses"),
-            ("https://chatgpt.com/backend-api/codex", "m", "codex"),
-            ("https://place.openai.azure.com/openai/v1", "m", "azure_responses"),
-            ("https://place.services.ai.azure.com/openai/v1", "m", "azure_responses"),
-            ("https://bedrock-mantle.eu-west-1.api.aws/v1", "openai.gpt-oss", "bedrock_responses"),
-            ("https://bedrock-mantle.eu-west-1.api.aws/v1", "qwen.q", "responses_compatible"),
-            ("https://api.x.ai/v1", "m", "xai_responses"),
-            ("https://openrouter.ai/api/v1", "openai/gpt-5", "openrouter_responses"),
-            ("https://openrouter.ai/api/v1", "google/gemini", "responses_compatible"),
-            ("https://api.deepseek.com", "m", "responses_compatible"),
-            ("http://127.0.0.1:8000/v1", "m", "responses_compatible"),
+            ("https://chatgpt.com/backend-api/codex", "m", "openai_responses_codex"),
+            ("https://place.openai.azure.com/openai/v1", "m", "openai_responses_azure"),
+            ("https://place.services.ai.azure.com/openai/v1", "m", "openai_responses_azure"),
+            (
+                "https://bedrock-mantle.eu-west-1.api.aws/v1",
+                "openai.gpt-oss",
+                "openai_responses_bedrock",
+            ),
+            (
+                "https://bedrock-mantle.eu-west-1.api.aws/v1",
+                "qwen.q",
+                "openai_responses_compatible",
+            ),
+            ("https://api.x.ai/v1", "m", "openai_responses_xai"),
+            ("https://openrouter.ai/api/v1", "openai/gpt-5", "openai_responses_openrouter"),
+            ("https://openrouter.ai/api/v1", "google/gemini", "openai_responses_compatible"),
+            ("https://api.deepseek.com", "m", "openai_responses_compatible"),
+            ("http://127.0.0.1:8000/v1", "m", "openai_responses_compatible"),
         ] {
             assert_eq!(row(Some(url), model).family, expected, "{url} {model}");
         }
@@ -118,12 +126,17 @@ mod tests {
             let row = Profile::named(family).unwrap();
             (row.native_system, row.responses.sealed_reasoning, row.responses.item_ids)
         };
-        for family in ["openai_responses", "codex", "azure_responses", "bedrock_responses"] {
+        for family in [
+            "openai_responses",
+            "openai_responses_codex",
+            "openai_responses_azure",
+            "openai_responses_bedrock",
+        ] {
             assert_eq!(facts(family), (true, true, false), "{family}");
         }
-        assert_eq!(facts("xai_responses"), (false, true, false));
-        assert_eq!(facts("openrouter_responses"), (true, true, true));
-        assert_eq!(facts("responses_compatible"), (false, false, true));
+        assert_eq!(facts("openai_responses_xai"), (false, true, false));
+        assert_eq!(facts("openai_responses_openrouter"), (true, true, true));
+        assert_eq!(facts("openai_responses_compatible"), (false, false, true));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub(super) const ZAI: Profile = Profile {
 
 /// Gemini's endpoint for OpenAI's protocol.
 pub(super) const GEMINI_OPENAI: Profile = Profile {
-    family: "gemini_openai",
+    family: "openai_compatible_gemini",
     empty_content: EmptyContent::Null,
     files: FileKinds { images: true, documents: false },
     chat: ChatFacts::OPENAI,

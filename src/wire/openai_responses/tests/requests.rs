@@ -18,7 +18,7 @@ pub(super) fn openai() -> Profile {
 }
 
 pub(super) fn compatible() -> Profile {
-    Profile::named("responses_compatible").unwrap()
+    Profile::named("openai_responses_compatible").unwrap()
 }
 
 pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
@@ -155,7 +155,7 @@ fn what_is_not_set_is_not_sent_and_members_without_a_setting_go_out_as_they_are(
 
 #[test]
 fn a_host_that_wants_instructions_gets_some() {
-    let codex = Profile::named("codex").unwrap();
+    let codex = Profile::named("openai_responses_codex").unwrap();
     assert_eq!(body(&prompt(vec![]), &codex)["instructions"], "");
     assert!(body(&prompt(vec![]), &openai()).get("instructions").is_none());
 }
