@@ -220,13 +220,36 @@ fn add_reply(message: &mut Object<'_>, blocks: &[Block], profile: &Profile) {
         let members = raw.as_object().into_iter().flatten();
         members.map(move |(name, value)| (name, (value, origin)))
     }) {
-        message.value(name, value, origin);
+        add_unless(OF_MESSAGE, message, (name, value), origin);
     }
     if !said.calls.is_empty() {
         let echoes = profile.own_thinking != OwnThinking::IsLeftOut;
         message.array("tool_calls", |list| {
             said.calls.iter().for_each(|call| add_call(list, call, echoes));
         });
+    }
+}
+
+/// Members that say who speaks, what, and which calls. What a loaded history claims to have come from a
+/// provider cannot spell them a second time.
+const OF_MESSAGE: &[&str] =
+    &["role", "content", "name", "refusal", "tool_calls", "tool_call_id", "function_call"];
+
+/// The same of a call.
+const OF_CALL: &[&str] = &["id", "type", "index", "function"];
+
+/// The same of the function that it calls.
+const OF_FUNCTION: &[&str] = &["name", "arguments"];
+
+/// Adds a member as it came, unless it is one of those that are told otherwise.
+fn add_unless(
+    told: &[&str],
+    object: &mut Object<'_>,
+    (name, value): (&str, &Value),
+    origin: &Origin,
+) {
+    if !told.contains(&name) {
+        object.value(name, value, origin);
     }
 }
 
@@ -283,13 +306,11 @@ fn add_call(list: &mut Array<'_>, block: &Block, echoes: bool) {
             function.string("arguments", arguments, origin);
             let more = members(echo.and_then(|echo| echo.get("function")));
             for (name, value) in more.unwrap_or_default() {
-                function.value(&name, &value, origin);
+                add_unless(OF_FUNCTION, function, (&name, &value), origin);
             }
         });
         for (name, value) in members(echo).unwrap_or_default() {
-            if name != "function" {
-                call.value(&name, &value, origin);
-            }
+            add_unless(OF_CALL, call, (&name, &value), origin);
         }
     });
 }

@@ -167,7 +167,8 @@ impl Returned {
             let Block::Thinking { text, signature, echo, .. } = block else { continue };
             let thought = (text, signature.as_deref());
             match echo {
-                None => returned.add_text("reasoning_content", text),
+                // Nobody knows whether its server takes it back: some refuse members they do not know.
+                None => {}
                 Some(echo) => returned.add_echo(echo, thought, &mut data),
             }
         }
@@ -181,8 +182,11 @@ impl Returned {
         (text, signature): (&MarkedText, Option<&str>),
         data: &mut impl Iterator<Item = &'d str>,
     ) {
+        let known = |name: &str| name == DETAILS || PLAIN.contains(&name) || SIGNED.contains(&name);
         for (name, value) in echo.as_object().into_iter().flatten() {
             match value {
+                // A loaded history can claim anything to have come.
+                _ if !known(name) => {}
                 Value::Bool(true) => self.add_text(name, text),
                 Value::Array(details) if name == DETAILS => {
                     self.add_details(details, (text, signature), data);

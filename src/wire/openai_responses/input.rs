@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
+use super::items::kind_of;
 use crate::domain::file::{FilePart, FileSource};
 use crate::domain::ledger::Origin;
 use crate::render::profile::Profile;
@@ -15,7 +16,20 @@ use crate::wire::json;
 use crate::wire::writer::{Array, Object};
 
 /// Members of an echo that are not members of the item.
-const OF_PARTS: &[&str] = &["id", "content", "annotations"];
+const OF_PARTS: &[&str] = &[
+    "id",
+    "type",
+    "role",
+    "status",
+    "content",
+    "annotations",
+    "summary",
+    "encrypted_content",
+    "call_id",
+    "name",
+    "arguments",
+    "output",
+];
 
 /// Writes the turns of a conversation.
 pub(super) fn add_turns(items: &mut Array<'_>, turns: &[PromptTurn], profile: &Profile) {
@@ -263,8 +277,16 @@ fn add_call(items: &mut Array<'_>, block: &Block, profile: &Profile) {
     });
 }
 
+/// Items that are told from the parts of a reply and never from what a host is said to have sent: a
+/// loaded history could otherwise speak as anyone.
+const TOLD_BY_PARTS: &[&str] =
+    &["message", "reasoning", "function_call", "function_call_output", "item_reference"];
+
 /// An item that only the host has words for, as it came but for an id where none go back.
 fn add_opaque(items: &mut Array<'_>, (raw, origin): (&Value, &Origin), profile: &Profile) {
+    if TOLD_BY_PARTS.contains(&kind_of(raw)) || raw.get("role").is_some() {
+        return;
+    }
     match raw.as_object() {
         Some(members) if !profile.responses.item_ids && members.contains_key("id") => {
             let others: Map<String, Value> = members

@@ -112,6 +112,21 @@ fn interjection() -> impl Strategy<Value = Vec<Value>> {
     prop_oneof![context, retry, system].prop_map(|step| vec![step])
 }
 
+/// Gives the calls of a document ids of their own.
+fn number_calls(steps: &mut [Value]) {
+    for (n, step) in steps.iter_mut().enumerate() {
+        let lists = ["/reply/parts", "/outcomes"];
+        for list in lists {
+            let items = step.pointer_mut(list).and_then(Value::as_array_mut);
+            for item in items.into_iter().flatten() {
+                if let Some(id) = item.get("tool_call_id").and_then(Value::as_str) {
+                    item["tool_call_id"] = json!(format!("step-{n}-{id}"));
+                }
+            }
+        }
+    }
+}
+
 fn history() -> impl Strategy<Value = Vec<Value>> {
     let step = prop_oneof![2 => task(), 2 => answer(), 3 => calls(), 1 => interjection()];
     let begun = (task(), proptest::collection::vec(step, 0..8));
@@ -162,7 +177,9 @@ async fn what_every_wire_is_sent_is_what_the_ledger_tells() {
     let mut runner = TestRunner::deterministic();
     let mut histories = Vec::new();
     for _ in 0..n_histories() {
-        histories.push(history().new_tree(&mut runner).unwrap().current());
+        let mut steps = history().new_tree(&mut runner).unwrap().current();
+        number_calls(&mut steps);
+        histories.push(steps);
     }
     let numbered = histories.iter().enumerate();
     let all = numbered.flat_map(|(n, steps)| WIRES.iter().map(move |wire| (n, *wire, steps)));

@@ -22,6 +22,7 @@ use crate::wire::openai_responses::items::Parts;
 
 /// Exchanges whose request is told otherwise on purpose, with the reason. The list may only shrink.
 const OTHERWISE: &[(&str, &str)] = &[
+    ("openai-responses-007-tool-followup-tool-call-mid-system", CLIENT_TOOLS),
     ("openai-responses-010-400-tool-followup-thinking-echo", RESULT_FILES),
     ("openai-responses-012-cache-write-plain", CACHE_MARKS),
     ("openrouter-responses-002-cache-write-plain", CACHE_MARKS),
@@ -30,6 +31,9 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("openai-responses-059-stream-server-tool", HOST_TOOLS),
     ("deepseek-responses-005-thinking-server-tool-cache-read", HOST_TOOLS),
 ];
+
+const CLIENT_TOOLS: &str = "Tools that a client adds in mid-conversation: no host sends such an item, and a loaded history \
+     that claims so could speak as the developer.";
 
 const RESULT_FILES: &str = "A result is text; its files follow in the user's turn.";
 
