@@ -11,9 +11,10 @@ run: postgres ## Serve with a demo agent, and run it once.
 test: postgres ## Run all tests.
 	$(CARGO) test --locked
 
-properties: ## Hold frames to 100,000 generated texts and rendering to 10,000 histories.
+properties: ## Hold frames to 100,000 texts, rendering to 20,000 histories, and the ledger to 1,000 a wire.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
-	PROPTEST_CASES=10000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
+	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
+	AGENTLING_HISTORIES=1000 $(CARGO) test --locked --test it -- engine::captured
 
 bench: ## Measure framing and rendering.
 	$(CARGO) bench --locked --bench framing --bench render

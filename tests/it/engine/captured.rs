@@ -115,13 +115,11 @@ fn interjection() -> impl Strategy<Value = Vec<Value>> {
 /// Gives the calls of a document ids of their own.
 fn number_calls(steps: &mut [Value]) {
     for (n, step) in steps.iter_mut().enumerate() {
-        let lists = ["/reply/parts", "/outcomes"];
-        for list in lists {
+        for list in ["/reply/parts", "/outcomes"] {
             let items = step.pointer_mut(list).and_then(Value::as_array_mut);
-            for item in items.into_iter().flatten() {
-                if let Some(id) = item.get("tool_call_id").and_then(Value::as_str) {
-                    item["tool_call_id"] = json!(format!("step-{n}-{id}"));
-                }
+            let ids = items.into_iter().flatten().filter_map(|item| item.get_mut("tool_call_id"));
+            for id in ids {
+                *id = json!(format!("step-{n}-{}", id.as_str().unwrap_or_default()));
             }
         }
     }

