@@ -16,8 +16,8 @@ properties: ## Hold frames to 100,000 texts, rendering to 20,000 histories, and 
 	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
 	AGENTLING_HISTORIES=1000 $(CARGO) test --locked --test it -- engine::captured
 
-bench: ## Measure framing and rendering.
-	$(CARGO) bench --locked --bench framing --bench render
+bench: ## Measure framing, rendering and the reading of streams.
+	$(CARGO) bench --locked --bench framing --bench render --bench sse
 
 # Wants `cargo install cargo-fuzz`. The switch lets the stable compiler instrument code.
 fuzz: export RUSTC_BOOTSTRAP := 1

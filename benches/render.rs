@@ -80,6 +80,9 @@ fn main() {
         group.bench_function(BenchmarkId::new("encode", n_steps), |bencher| {
             bencher.iter(|| wire::encode(Provider::Openai, black_box(&prompt), &profile, false));
         });
+        group.bench_function(BenchmarkId::new("prove", n_steps), |bencher| {
+            bencher.iter(|| wire::prove(&prompt, black_box(&body)));
+        });
         group.bench_function(BenchmarkId::new("render_and_encode", n_steps), |bencher| {
             bencher.iter(|| {
                 let prompt = render_all(black_box(&steps));

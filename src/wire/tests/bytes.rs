@@ -42,6 +42,13 @@ fn the_seeds_of_events_hold() {
     }
 }
 
+#[test]
+fn the_seeds_of_event_streams_hold() {
+    for body in seeds("eventstream") {
+        checks::frames_hold(&body);
+    }
+}
+
 /// Pieces of what providers send, put together at random: most of it nearly right.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     const WORDS: &[&str] = &[
@@ -100,6 +107,19 @@ proptest! {
         body.splice(at..(at + flaw.len()).min(body.len()), flaw);
         checks::stream_holds(speaker(wire), &body);
         checks::body_holds(speaker(wire), &body);
+    }
+
+    #[test]
+    fn any_frames_are_read_the_same(
+        pick in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        flaw in proptest::collection::vec(any::<u8>(), 0..4),
+    ) {
+        let mut seeds = seeds("eventstream");
+        let mut body = seeds.swap_remove(pick.index(seeds.len()));
+        let at = at.index(body.len());
+        body.splice(at..(at + flaw.len()).min(body.len()), flaw);
+        checks::frames_hold(&body);
     }
 
     #[test]

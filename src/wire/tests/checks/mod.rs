@@ -4,6 +4,7 @@
 
 use super::domain::message::{Reply, ReplyPart};
 use super::domain::model::{ModelError, Provider};
+use super::wire::eventstream::FrameDecoder;
 use super::wire::sse::SseDecoder;
 use super::wire::{self, DeltaPiece, StreamDecoder};
 
@@ -111,6 +112,28 @@ pub(crate) fn events_hold(body: &[u8]) {
     assert_eq!(read(&[1]), whole);
     assert_eq!(read(&[2, 1, 7]), whole);
     assert_eq!(whole, Some(events_of_lines(body)));
+}
+
+/// Frames of an event stream are the same however its bytes are split, up to the first flaw.
+pub(crate) fn frames_hold(body: &[u8]) {
+    let read = |lengths: &[usize]| {
+        let mut decoder = FrameDecoder::default();
+        let mut frames = Vec::new();
+        for piece in pieces(body, lengths) {
+            decoder.feed(&piece);
+            loop {
+                match decoder.next_frame() {
+                    Ok(Some(frame)) => frames.push(frame),
+                    Ok(None) => break,
+                    Err(error) => return (frames, Some(error)),
+                }
+            }
+        }
+        (frames, None)
+    };
+    let whole = read(&[]);
+    assert_eq!(read(&[1]), whole);
+    assert_eq!(read(&[2, 1, 7]), whole);
 }
 
 /// Server-sent events as their specification puts it, from a body that is all there.
