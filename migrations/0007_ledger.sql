@@ -83,6 +83,9 @@ ALTER TABLE model_request
 CREATE INDEX model_request_of_step ON model_request (tenant_id, thread_id, step_seq);
 CREATE INDEX model_request_of_run ON model_request (tenant_id, run_id, turn, attempt)
     WHERE run_id IS NOT NULL;
+-- For the last request of a thread to a provider, which the next one shares its beginning with.
+CREATE INDEX model_request_of_thread
+    ON model_request (tenant_id, thread_id, provider, request_id) WHERE head IS NOT NULL;
 -- For the check that no request goes that another one is made of.
 CREATE INDEX model_request_of_base ON model_request (tenant_id, base_id) WHERE base_id IS NOT NULL;
 
@@ -97,12 +100,11 @@ SELECT tenant_id, step_id, thread_id, run_id, seq, turn, greatest(attempt, 1), '
  WHERE raw_reply IS NOT NULL;
 
 -- The request that a step answers stays with it in figures, and now with the first span of it that
--- differs from the request before it.
+-- differs from the request before it. `raw_reply` and `request_from` are no longer written; they stay
+-- for servers of the version before, which write them while a release is rolled out, and go with a
+-- later one.
 ALTER TABLE step
-    DROP CONSTRAINT step_raw_reply_of_action,
     DROP CONSTRAINT step_request_of_an_action,
-    DROP COLUMN raw_reply,
-    DROP COLUMN request_from,
     ADD COLUMN request_difference json,
     ADD CONSTRAINT step_request_of_an_action CHECK (CASE
         WHEN request_sha256 IS NULL THEN

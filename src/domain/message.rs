@@ -25,6 +25,10 @@ pub struct Reply {
     /// Who answered; absent in imported histories that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
+    /// Where the provider was reached, as host and port; absent where it is not known. What only its
+    /// issuer can read goes back to that place alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The model's name as the provider gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

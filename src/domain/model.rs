@@ -40,6 +40,16 @@ pub struct ModelSpec {
     pub fallbacks: Vec<Self>,
 }
 
+impl ModelSpec {
+    /// Where it is reached, as host and port; `None` where that is not said here.
+    pub fn host(&self) -> Option<String> {
+        let url = self.base_url.as_deref().or(self.provider.transport().base_url)?;
+        let (_, rest) = url.split_once("://")?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        Some(authority.to_ascii_lowercase())
+    }
+}
+
 /// Facts about a model behind its address that take the place of what the server assumes; each is
 /// left as assumed when absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

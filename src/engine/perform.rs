@@ -181,6 +181,7 @@ impl Performer {
         }
         let mut reply = Reply {
             provider: Some(model.provider),
+            host: model.host(),
             model: Some(model.name.clone()),
             response_id: None,
             finish_reason: None,
@@ -260,7 +261,10 @@ async fn ask(
     let errand = Errand { turn, attempt, purpose: Purpose::Reply };
     let sent = Sent::of(context, call, errand, &answer, before).await;
     let done = match answer.outcome {
-        Ok(reply) => read(context, tools, effect, (turn, attempt), reply),
+        Ok(reply) => {
+            let reply = Reply { host: call.spec.host(), ..reply };
+            read(context, tools, effect, (turn, attempt), reply)
+        }
         Err(error) => {
             let error = for_good(error);
             failed(context, effect, call, &error, deadline)

@@ -6,7 +6,7 @@ use crate::domain::message::{Reply, ReplyPart};
 
 /// Replaces what cannot be stored in a reply. The provider's own bytes are kept beside it.
 pub(super) fn reply(reply: &mut Reply) {
-    for text in [&mut reply.model, &mut reply.response_id].into_iter().flatten() {
+    for text in [&mut reply.host, &mut reply.model, &mut reply.response_id].into_iter().flatten() {
         clean(text);
     }
     for part in &mut reply.parts {
@@ -64,6 +64,7 @@ mod tests {
     #[test]
     fn what_cannot_be_stored_is_replaced_everywhere() {
         let mut said = Reply {
+            host: None,
             provider: None,
             model: Some("m\0".to_owned()),
             response_id: None,

@@ -105,8 +105,10 @@ impl From<&Framing> for FramingRules {
 /// The prompt of the next turn. Equal inputs give equal prompts, and the turns of a longer history
 /// begin with those of a shorter one, unless a summary came between.
 pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
+    let host = input.model.host();
     let lowering = Lowering {
         provider: input.model.provider,
+        host: host.as_deref(),
         profile,
         framing: input.framing,
         limits: input.limits,

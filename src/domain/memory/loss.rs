@@ -88,7 +88,9 @@ impl Loss<'_> {
     }
 
     fn reply(&self, reply: &Reply, v1: Option<&V1Extras>) {
-        let Reply { provider, model, response_id, finish_reason, usage, state, parts } = reply;
+        let Reply { provider, host, model, response_id, finish_reason, usage, state, parts } =
+            reply;
+        self.when(host.is_some(), "host", "where the provider was reached");
         self.when(provider.is_some(), "provider", "who answered");
         self.when(model.is_some(), "model", "the model's name");
         self.when(response_id.is_some(), "response_id", "the provider's id of the reply");

@@ -122,6 +122,7 @@ fn message(node: &Node<'_>) -> Read<(Reply, V1Extras)> {
     let text = text.map(|text| ReplyPart::Text(TextPart { text, echo: None }));
     let calls = calls?.into_iter().map(ReplyPart::ToolCall);
     let reply = Reply {
+        host: None,
         provider: None,
         model: None,
         response_id: None,

@@ -72,6 +72,7 @@ pub(super) fn reply(node: &Node<'_>) -> Read<Reply> {
     let mut fields = node.object()?;
     let provider = fields.optional("provider", Node::label);
     let model = fields.optional("model", Node::text);
+    let host = fields.optional("host", Node::text);
     let response_id = fields.optional("response_id", Node::text);
     let finish_reason = fields.optional("finish_reason", Node::label);
     let usage = fields.optional("usage", usage);
@@ -81,6 +82,7 @@ pub(super) fn reply(node: &Node<'_>) -> Read<Reply> {
     Ok(Reply {
         provider: provider?,
         model: model?,
+        host: host?,
         response_id: response_id?,
         finish_reason: finish_reason?,
         usage: usage?,

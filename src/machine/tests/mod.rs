@@ -208,6 +208,7 @@ fn refusal(text: &str) -> ReplyPart {
 
 fn reply(parts: Vec<ReplyPart>, finish: FinishReason) -> Reply {
     Reply {
+        host: None,
         provider: Some(Provider::Scripted),
         model: None,
         response_id: None,

@@ -45,6 +45,7 @@ pub fn framed_thinking(text: &str, tags: &Tags, origin: &Origin) -> MarkedText {
 impl Conversation<'_> {
     /// `is_dropped`: what its tools gave back is left out.
     pub(super) fn append_action(&mut self, action: &ActionStep, is_dropped: bool) {
+        self.is_elsewhere = is_elsewhere(&action.reply, self.lowering.host);
         self.push(Role::User, self.foreign_thinking(&action.reply));
         let answered_calls = answered_calls(action);
         let told: Vec<String> = answered_calls
@@ -111,13 +112,13 @@ impl Conversation<'_> {
     }
 
     fn is_foreign(&self, thinking: &ThinkingPart) -> bool {
-        is_foreign(thinking, self.lowering.provider, self.lowering.profile)
+        self.is_elsewhere || is_foreign(thinking, self.lowering.provider, self.lowering.profile)
     }
 
     /// The assistant's turn. `told` are the ids of its calls, in order.
     fn said(&self, reply: &Reply, told: &[String]) -> Vec<Block> {
         let mut told = told.iter();
-        let is_own = reply.provider == Some(self.lowering.provider);
+        let is_own = !self.is_elsewhere && reply.provider == Some(self.lowering.provider);
         let parts = reply.parts.iter().enumerate();
         parts.filter_map(|(place, part)| self.said_part((place, part), is_own, &mut told)).collect()
     }
@@ -157,7 +158,7 @@ impl Conversation<'_> {
     }
 
     fn goes_back(&self, issuer: Option<Provider>) -> bool {
-        goes_back(issuer, self.lowering.provider, self.lowering.profile)
+        !self.is_elsewhere && goes_back(issuer, self.lowering.provider, self.lowering.profile)
     }
 
     fn own_thinking(&self, thinking: &ThinkingPart, origin: Origin) -> Option<Block> {
@@ -206,6 +207,12 @@ impl Conversation<'_> {
         let reader = (self.lowering.profile, self.lowering.tags());
         file::framed(&outcome.files, (&name, id), reader, &self.origin(place, Voice::Data))
     }
+}
+
+/// Whether a reply is known to have come from another server than the one that reads it now, whatever
+/// the two are called: one cannot read what the other sealed, and is not to see it.
+fn is_elsewhere(reply: &Reply, host: Option<&str>) -> bool {
+    matches!((reply.host.as_deref(), host), (Some(then), Some(now)) if then != now)
 }
 
 fn result_text(block: &Block) -> Option<&str> {

@@ -41,6 +41,8 @@ use action::Signature;
 pub struct Lowering<'a> {
     /// Who reads it.
     pub provider: Provider,
+    /// Where it is reached, where that is known.
+    pub host: Option<&'a str>,
     /// What the reader can do.
     pub profile: &'a Profile,
     /// How the thread frames what others wrote.
@@ -94,6 +96,8 @@ struct Conversation<'a> {
     lowering: Lowering<'a>,
     /// `seq` of the step that is being told.
     seq: i64,
+    /// Whether its reply came from another server.
+    is_elsewhere: bool,
     turns: Vec<PromptTurn>,
     /// The context as it stands.
     blocks: Blocks<'a>,
@@ -122,6 +126,7 @@ impl<'a> Conversation<'a> {
         Self {
             lowering,
             seq: 0,
+            is_elsewhere: false,
             turns: Vec::new(),
             blocks: Blocks::new(),
             standing: None,

@@ -107,6 +107,7 @@ impl Editor<'_> {
 
     fn reply(&mut self, reply: &mut Reply) {
         self.known_opt(reply.model.as_mut());
+        self.known_opt(reply.host.as_mut());
         self.known_opt(reply.response_id.as_mut());
         reply.parts.retain_mut(|part| self.keeps(part));
     }

@@ -3,6 +3,7 @@
 pub(crate) mod support;
 
 mod diagnosis;
+mod elsewhere;
 mod notes;
 pub(crate) mod properties;
 mod summaries;
@@ -59,6 +60,7 @@ pub(super) fn declared() -> Vec<ToolDefinition> {
 fn lowered_for(model: &ModelSpec, profile: &Profile, steps: &[StepContent]) -> Lowered {
     let (framing, limits, tools) = (FramingRules::default(), OutputLimits::default(), declared());
     let lowering = Lowering {
+        host: None,
         provider: model.provider,
         profile,
         framing: &framing,

@@ -45,6 +45,7 @@ fn what_resembles_a_frame_gets_a_note_beside_it_and_stays_as_it_is() {
     let told = |policy| {
         let framing = FramingRules { policy, ..FramingRules::default() };
         let lowering = Lowering {
+            host: None,
             provider: model.provider,
             profile: &profile,
             framing: &framing,

@@ -17,6 +17,7 @@ use crate::domain::tool::{
 
 pub(crate) fn action(parts: Vec<ReplyPart>, outcomes: Vec<ToolOutcome>) -> ActionStep {
     let reply = Reply {
+        host: None,
         provider: Some(Provider::Openai),
         model: None,
         response_id: None,

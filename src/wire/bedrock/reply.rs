@@ -294,6 +294,7 @@ impl Assembly for ConverseReply {
     fn reply(&self, state: ReplyState) -> Reply {
         let parts = self.parts();
         Reply {
+            host: None,
             provider: Some(self.provider),
             model: None,
             response_id: None,

@@ -255,6 +255,7 @@ impl Assembly for GeminiReply {
 
     fn reply(&self, state: ReplyState) -> Reply {
         Reply {
+            host: None,
             provider: Some(self.provider),
             model: self.model.clone(),
             response_id: self.response_id.clone(),

@@ -180,6 +180,7 @@ impl Assembly for OllamaReply {
 
     fn reply(&self, state: ReplyState) -> Reply {
         Reply {
+            host: None,
             provider: Some(self.provider),
             model: self.model.clone(),
             response_id: None,

@@ -259,6 +259,7 @@ impl Assembly for ChatReply {
 
     fn reply(&self, state: ReplyState) -> Reply {
         Reply {
+            host: None,
             provider: Some(self.provider),
             model: self.model.clone(),
             response_id: self.response_id.clone(),

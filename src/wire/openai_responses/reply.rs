@@ -208,6 +208,7 @@ impl Assembly for ResponsesReply {
     fn reply(&self, state: ReplyState) -> Reply {
         let parts = self.drafts.parts(self.provider);
         Reply {
+            host: None,
             provider: Some(self.provider),
             model: self.model.clone(),
             response_id: self.response_id.clone(),

@@ -100,6 +100,7 @@ fn each<'a>(node: &Node<'a>, mut read: impl FnMut(&Node<'a>) -> Read<()>) -> Rea
 /// A reply of which nothing is known but its parts.
 const fn bare_reply(parts: Vec<ReplyPart>) -> Reply {
     Reply {
+        host: None,
         provider: None,
         model: None,
         response_id: None,

@@ -54,6 +54,7 @@ fn facts(fields: &mut Fields<'_>) -> Read<Reply> {
     let usage = fields.optional("usage", usage);
     let state = fields.optional("state", state);
     Ok(Reply {
+        host: None,
         provider: provider?,
         model: model?,
         response_id: response_id?,

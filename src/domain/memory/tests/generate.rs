@@ -187,6 +187,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     let facts = (option::of(select(FinishReason::ALL)), option::of(usage), select(ReplyState::ALL));
     (names, facts, vec(reply_part(), 0..5)).prop_map(
         |((provider, model, response_id), (finish_reason, usage, state), parts)| Reply {
+            host: response_id.clone(),
             provider,
             model,
             response_id,
