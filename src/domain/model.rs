@@ -43,7 +43,7 @@ pub struct ModelSpec {
 impl ModelSpec {
     /// Where it is reached, as host and port; `None` where that is not said here.
     pub fn host(&self) -> Option<String> {
-        let url = self.base_url.as_deref().or(self.provider.transport().base_url)?;
+        let url = self.base_url.as_deref().or_else(|| self.provider.transport().base_url)?;
         let (_, rest) = url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         Some(authority.to_ascii_lowercase())
