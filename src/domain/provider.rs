@@ -136,3 +136,30 @@ impl Provider {
         self.transport().wire
     }
 }
+
+impl Wire {
+    /// Members of a request that make the prompt or that its reader relies on: an agent's `extra_body`
+    /// cannot name them. `tools` is none of them where the provider runs tools of its own.
+    pub const fn reserved(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenaiChat => &["model", "messages", "stream", "stream_options", "tools", "n"],
+            Self::OpenaiResponses => &[
+                "model",
+                "input",
+                "instructions",
+                "stream",
+                "tools",
+                "store",
+                "previous_response_id",
+                "conversation",
+                "background",
+            ],
+            Self::AnthropicMessages => &["model", "messages", "system", "stream", "max_tokens"],
+            Self::GeminiGenerate => {
+                &["model", "contents", "systemInstruction", "system_instruction"]
+            }
+            Self::BedrockConverse => &["messages", "system", "toolConfig"],
+            Self::OllamaChat => &["model", "messages", "stream", "tools"],
+        }
+    }
+}

@@ -10,6 +10,7 @@ use super::name::is_name;
 use crate::domain::agent::AgentSpec;
 use crate::domain::memory::Finding;
 use crate::domain::model::{ModelSettings, ModelSpec, Provider};
+use crate::domain::provider::Wire;
 use crate::domain::script::ScriptCall;
 use crate::domain::tool::FINAL_ANSWER;
 use crate::http::extract::Checks;
@@ -52,7 +53,7 @@ fn model(model: &ModelSpec, at: &str, checks: &mut Checks) {
     let scripted = model.provider == Provider::Scripted || model.script.is_empty();
     let message = "only the provider `scripted` takes a script";
     checks.require(scripted, &format!("{at}/script"), "not_applicable", message);
-    settings(&model.settings, &format!("{at}/settings"), checks);
+    settings(&model.settings, model.provider.wire(), &format!("{at}/settings"), checks);
     for (index, turn) in model.script.iter().enumerate() {
         for (nth, call) in turn.tool_calls.iter().enumerate() {
             script_call(call, &format!("{at}/script/{index}/tool_calls/{nth}"), checks);
@@ -67,24 +68,21 @@ fn is_reached_by_url(provider: Provider) -> bool {
     !knows && provider.transport().base_url.is_none()
 }
 
-fn settings(settings: &ModelSettings, at: &str, checks: &mut Checks) {
+fn settings(settings: &ModelSettings, wire: Wire, at: &str, checks: &mut Checks) {
     for (index, stop) in settings.stop.iter().enumerate() {
         checks.length(&format!("{at}/stop/{index}"), stop, 1..=limits::STOP_CHARS);
     }
-    extra_body(settings, at, checks);
+    extra_body(settings, wire.reserved(), at, checks);
     if let Some(effort) = &settings.reasoning_effort {
         checks.length(&format!("{at}/reasoning_effort"), effort, 1..=limits::WORD_CHARS);
     }
 }
 
-/// Members of a request that make the prompt or that its reader relies on.
-const OWNED: &[&str] = &["model", "messages", "stream", "stream_options", "tools", "n"];
-
-fn extra_body(settings: &ModelSettings, at: &str, checks: &mut Checks) {
+fn extra_body(settings: &ModelSettings, reserved: &[&str], at: &str, checks: &mut Checks) {
     for name in settings.extra_body.iter().flat_map(|body| body.keys()) {
         let message = "this member of the request is agentling's own";
         let pointer = format!("{at}/extra_body/{name}");
-        checks.require(!OWNED.contains(&name.as_str()), &pointer, "reserved", message);
+        checks.require(!reserved.contains(&name.as_str()), &pointer, "reserved", message);
     }
 }
 
