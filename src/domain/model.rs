@@ -181,15 +181,16 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The sum, saturating.
+    /// The sum, as far as it can be kept: a run's tokens are stored in 63 bits.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
+        let sum = |one: u64, other: u64| one.saturating_add(other).min(i64::MAX.unsigned_abs());
         Self {
-            input: self.input.saturating_add(other.input),
-            output: self.output.saturating_add(other.output),
-            cache_read: self.cache_read.saturating_add(other.cache_read),
-            cache_write: self.cache_write.saturating_add(other.cache_write),
-            reasoning: self.reasoning.saturating_add(other.reasoning),
+            input: sum(self.input, other.input),
+            output: sum(self.output, other.output),
+            cache_read: sum(self.cache_read, other.cache_read),
+            cache_write: sum(self.cache_write, other.cache_write),
+            reasoning: sum(self.reasoning, other.reasoning),
         }
     }
 }

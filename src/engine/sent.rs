@@ -87,7 +87,7 @@ impl Sent {
             outcome,
             error,
             response: attempt.status.map(|_| attempt.response.clone()),
-            response_type: attempt.content_type.clone(),
+            response_type: attempt.content_type.as_deref().map(media_type),
         };
         made(context, call, errand, (Arc::clone(&attempt.request), came), before).await
     }
@@ -209,5 +209,17 @@ impl InFlight {
             response_type: None,
         };
         made(context, &self.call, self.errand, (request, came), before).await
+    }
+}
+
+/// The media type of an answer, without its parameters: a server may write anything there, a key it was
+/// shown included.
+fn media_type(content_type: &str) -> String {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/+.-".contains(&byte);
+    if essence.len() <= 64 && essence.bytes().all(is_plain) && essence.contains('/') {
+        essence.to_ascii_lowercase()
+    } else {
+        "unreadable".to_owned()
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::domain::model::ModelSettings;
+
 /// How a model behind its transport wants Chat Completions to be spelt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ChatFacts {
@@ -95,6 +97,19 @@ pub enum Sampling {
     UnlessReasoning,
     /// Never.
     Never,
+}
+
+impl Sampling {
+    /// Whether temperature and nucleus sampling are accepted beside these settings.
+    pub fn is_accepted(self, settings: &ModelSettings) -> bool {
+        let reasons =
+            || settings.reasoning_effort.as_deref().is_some_and(|effort| effort != "none");
+        match self {
+            Self::Always => true,
+            Self::UnlessReasoning => !reasons(),
+            Self::Never => false,
+        }
+    }
 }
 
 impl ChatFacts {

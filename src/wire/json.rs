@@ -31,10 +31,15 @@ pub fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A member that counts something.
+/// The most that a count can say: beyond it is no count of tokens, and sums of such counts would not
+/// fit where they are kept.
+const MOST: u64 = 1_000_000_000_000;
+
+/// A member that counts something; `None` for what cannot be a count.
 pub fn count(value: &Value, key: &str) -> Option<u64> {
     let member = value.get(key)?;
-    member.as_u64().or_else(|| crate::wire::error::millis(&member.as_f64()?.to_string(), 1.0))
+    let read = || crate::wire::error::millis(&member.as_f64()?.to_string(), 1.0);
+    member.as_u64().or_else(read).filter(|count| *count <= MOST)
 }
 
 /// A member that is a text or a number, as text.
@@ -130,8 +135,10 @@ mod tests {
 
     #[test]
     fn counts_are_read_from_integers_and_floats_and_nothing_else() {
-        let value = serde_json::json!({"i": 3, "f": 4.0, "n": null, "t": "5", "m": -1});
-        let read: Vec<_> = ["i", "f", "n", "t", "m", "x"].map(|key| count(&value, key)).to_vec();
-        assert_eq!(read, [Some(3), Some(4), None, None, None, None]);
+        let value =
+            serde_json::json!({"i": 3, "f": 4.0, "n": null, "t": "5", "m": -1, "b": u64::MAX});
+        let read: Vec<_> =
+            ["i", "f", "n", "t", "m", "x", "b"].map(|key| count(&value, key)).to_vec();
+        assert_eq!(read, [Some(3), Some(4), None, None, None, None, None]);
     }
 }

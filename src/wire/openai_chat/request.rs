@@ -8,7 +8,7 @@ use super::messages::add_messages;
 use crate::domain::ledger::{AgentPart, Origin};
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
-use crate::render::chat::{ChatFacts, EffortPlace, ForcedChoice, Sampling, SchemaSupport};
+use crate::render::chat::{ChatFacts, EffortPlace, ForcedChoice, SchemaSupport};
 use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
 use crate::wire::schema;
@@ -80,11 +80,7 @@ fn settings(
     let facts = profile.chat;
     let offered = !tools.is_empty();
     let choice = settings.tool_choice.as_deref().filter(|_| offered);
-    let sampling = match facts.sampling {
-        Sampling::Always => true,
-        Sampling::UnlessReasoning => !reasons(settings),
-        Sampling::Never => false,
-    };
+    let sampling = facts.sampling.is_accepted(settings);
     let stop = (facts.stop && !settings.stop.is_empty()).then(|| json!(settings.stop));
     let (effort_name, effort) = effort(settings, facts.effort);
     [
@@ -97,11 +93,6 @@ fn settings(
         (facts.seed, settings.seed.map(Value::from)),
         (effort_name, effort),
     ]
-}
-
-/// Whether an effort is asked for.
-fn reasons(settings: &ModelSettings) -> bool {
-    settings.reasoning_effort.as_deref().is_some_and(|effort| effort != "none")
 }
 
 fn extra<'s>(settings: &'s ModelSettings, name: &str) -> Option<&'s Value> {

@@ -69,7 +69,7 @@ fn add_tool(tools: &mut Array<'_>, tool: &ToolDefinition) {
 fn add_settings(body: &mut Object<'_>, prompt: &Prompt, profile: &Profile) {
     let setting = Origin::agent(AgentPart::Setting);
     let extra = prompt.settings.extra_body.as_ref();
-    let known = settings(&prompt.settings, &prompt.tools);
+    let known = settings(&prompt.settings, &prompt.tools, profile);
     for (name, value) in &known {
         if let Some(value) = value {
             body.value(name, value, &setting);
@@ -90,7 +90,9 @@ fn add_settings(body: &mut Object<'_>, prompt: &Prompt, profile: &Profile) {
 fn settings(
     settings: &ModelSettings,
     tools: &[ToolDefinition],
+    profile: &Profile,
 ) -> [(&'static str, Option<Value>); 5] {
+    let sampling = profile.chat.sampling.is_accepted(settings);
     let offered = !tools.is_empty();
     let choice = settings.tool_choice.as_deref().filter(|_| offered);
     let most = settings.max_output_tokens.map(|most| most.max(MIN_OUTPUT_TOKENS));
@@ -98,8 +100,8 @@ fn settings(
         ("tool_choice", choice.and_then(|choice| tool_choice(choice, tools))),
         ("parallel_tool_calls", settings.parallel_tool_calls.filter(|_| offered).map(Value::from)),
         ("max_output_tokens", most.map(Value::from)),
-        ("temperature", settings.temperature.map(Value::from)),
-        ("top_p", settings.top_p.map(Value::from)),
+        ("temperature", settings.temperature.filter(|_| sampling).map(Value::from)),
+        ("top_p", settings.top_p.filter(|_| sampling).map(Value::from)),
     ]
 }
 
