@@ -12,9 +12,15 @@ pub use crate::domain::line::single_line;
 /// Keeps the head and the tail of a text that is longer than `limit` characters, and says between
 /// them how many were left out.
 pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
+    cut(text, limit).map_or(Cow::Borrowed(text), |pieces| Cow::Owned(pieces.concat()))
+}
+
+/// The pieces of a text that is cut: its head, what is said between them, and its tail. `None`: it is
+/// short enough.
+pub fn cut(text: &str, limit: usize) -> Option<[Cow<'_, str>; 3]> {
     let total = text.chars().count();
     if total <= limit {
-        return Cow::Borrowed(text);
+        return None;
     }
     let tail = limit / 2;
     let omitted = total - limit;
@@ -22,7 +28,8 @@ pub fn truncated(text: &str, limit: usize) -> Cow<'_, str> {
     let tail_start = byte_at(text, total - tail);
     let (head, _) = text.split_at_checked(head_end).unwrap_or((text, ""));
     let (_, tail) = text.split_at_checked(tail_start).unwrap_or(("", text));
-    Cow::Owned(format!("{head}\n... [{omitted} characters omitted] ...\n{tail}"))
+    let said = format!("\n... [{omitted} characters omitted] ...\n");
+    Some([Cow::Borrowed(head), Cow::Owned(said), Cow::Borrowed(tail)])
 }
 
 /// Where the character with this index begins.

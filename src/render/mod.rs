@@ -124,20 +124,22 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
         let changed = seqs.filter(|(_, (stored, told))| stored != told).map(|(seq, _)| seq);
         marks::mark_redacted(&mut turns, &changed.collect());
     }
-    let instructions = input.instructions.map(|text| input.redactor.text(Model, text));
+    let instructions = input.instructions.map(|text| instructions(text, input.redactor));
     let told = |name: &str| names.find(name).unwrap_or(name).to_owned();
     let tools = if input.closing { &[] } else { input.tools };
     let tools = tools.iter().map(|tool| ToolDefinition {
         name: told(&tool.name),
         ..redacted_tool(tool, input.redactor)
     });
+    let output_schema = output_schema(input);
     let tool_choice = input.model.settings.tool_choice.as_deref().map(told);
     let explained = explained.map(|text| MarkedText::of(text, application()));
     let more = standing.into_iter().chain(explained);
     Prompt {
         model: input.model.name.clone(),
-        system: system_text(instructions.as_deref(), more),
-        output_schema: output_schema(input),
+        system: system_text(instructions, more),
+        redacted: redacted_parts(input, output_schema.as_ref()),
+        output_schema,
         turns,
         tools: tools.collect(),
         tags: input.framing.tags.clone(),
@@ -176,6 +178,14 @@ fn output_schema(input: &RenderInput<'_>) -> Option<Value> {
     Some(input.redactor.schema(Model, schema).into_owned())
 }
 
+/// What redaction changed of the tools and the schema.
+fn redacted_parts(input: &RenderInput<'_>, output_schema: Option<&Value>) -> Vec<AgentPart> {
+    let is_changed = |tool: &ToolDefinition| *tool != redacted_tool(tool, input.redactor);
+    let tools = input.tools.iter().any(is_changed).then_some(AgentPart::Tool);
+    let is_redacted = output_schema.is_some() && output_schema != input.output_schema;
+    tools.into_iter().chain(is_redacted.then_some(AgentPart::OutputSchema)).collect()
+}
+
 /// A tool as the model is told about it. Its name is that of its calls, and stays.
 fn redacted_tool(tool: &ToolDefinition, redactor: &Redactor) -> ToolDefinition {
     ToolDefinition {
@@ -185,14 +195,19 @@ fn redacted_tool(tool: &ToolDefinition, redactor: &Redactor) -> ToolDefinition {
     }
 }
 
+/// The instructions of the agent without what is kept from the model.
+fn instructions(text: &str, redactor: &Redactor) -> MarkedText {
+    let told = redactor.text(Model, text);
+    let redacted = *told != *text;
+    MarkedText::of(told, Origin { redacted, ..Origin::agent(AgentPart::Instructions) })
+}
+
 /// The standing instructions: those of the agent, and what else the model knows from the start.
 fn system_text(
-    instructions: Option<&str>,
+    instructions: Option<MarkedText>,
     more: impl IntoIterator<Item = MarkedText>,
 ) -> Option<MarkedText> {
-    let instructions = instructions.and_then(repair::non_blank);
-    let origin = Origin::agent(AgentPart::Instructions);
-    let instructions = instructions.map(|text| MarkedText::of(text, origin));
+    let instructions = instructions.filter(|text| repair::non_blank(text).is_some());
     let mut text = MarkedText::default();
     for piece in instructions.into_iter().chain(more) {
         if !text.is_empty() {

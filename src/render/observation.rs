@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::announce::is_nameable;
 use super::file::mentioned;
-use super::fit::{single_line, truncated};
+use super::fit::{cut, single_line};
 use super::prompt::MarkedText;
 use crate::domain::agent::AgentSpec;
 use crate::domain::ledger::{Origin, Voice};
@@ -107,9 +107,14 @@ impl Sources {
 
     /// As much of a text of someone else as may be told.
     fn theirs(&self, text: &str, limit: Option<usize>) -> MarkedText {
-        let shown = limit.map_or(Cow::Borrowed(text), |limit| truncated(text, limit));
-        let truncated = matches!(shown, Cow::Owned(_));
-        MarkedText::of(shown, Origin { truncated, ..self.theirs.clone() })
+        let Some([head, omitted, tail]) = limit.and_then(|limit| cut(text, limit)) else {
+            return MarkedText::of(text, self.theirs.clone());
+        };
+        let truncated = |origin: &Origin| Origin { truncated: true, ..origin.clone() };
+        let theirs = truncated(&self.theirs);
+        MarkedText::of(head, theirs.clone())
+            .with(&omitted, &truncated(&self.ours))
+            .with(&tail, &theirs)
     }
 }
 

@@ -36,9 +36,11 @@ pub use crate::render::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
 pub use crate::render::proof::FramingViolation;
 
 use crate::domain::event::DeltaKind;
+use crate::domain::ledger::{AgentPart, Place};
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, Provider};
 use crate::domain::provider::Wire;
+use crate::domain::redaction::PLACEHOLDER_START;
 use crate::render::proof;
 
 /// A piece of a reply on its way.
@@ -64,7 +66,25 @@ const fn codec(wire: Wire) -> &'static dyn Codec {
 
 /// The request body, byte for byte as it is sent and stored, and where its bytes come from.
 pub fn encode(provider: Provider, prompt: &Prompt, profile: &Profile, stream: bool) -> Encoded {
-    codec(provider.wire()).encode(prompt, profile, stream)
+    let mut encoded = codec(provider.wire()).encode(prompt, profile, stream);
+    mark_redacted(&mut encoded, &prompt.redacted);
+    encoded
+}
+
+/// Says of the pieces of a declaration whether redaction changed them: codecs know of its texts alone.
+fn mark_redacted(encoded: &mut Encoded, parts: &[AgentPart]) {
+    if parts.is_empty() {
+        return;
+    }
+    let Encoded { body, spans, .. } = encoded;
+    let offset = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    for span in spans {
+        let is_changed =
+            matches!(&span.origin.place, Place::Agent { part } if parts.contains(part));
+        let bytes = body.get(offset(span.start)..offset(span.end)).unwrap_or_default();
+        let holds = || memchr::memmem::find(bytes, PLACEHOLDER_START.as_bytes()).is_some();
+        span.origin.redacted |= is_changed && holds();
+    }
 }
 
 /// Checks the frames of a request before it is sent; see [`crate::render::proof`].

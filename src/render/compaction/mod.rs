@@ -191,6 +191,7 @@ pub fn summary_prompt(
     let body = MarkedText::of("\n", ours.clone()).with(&told, &said).with("\n", &ours);
     let data = tags.frame(FramingTag::Context, &body, &id, &ours);
     Prompt {
+        redacted: Vec::new(),
         model: model.name.clone(),
         system: Some(MarkedText::of(SUMMARISE, ours)),
         output_schema: None,

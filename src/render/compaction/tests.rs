@@ -57,6 +57,7 @@ fn what_leaves_nothing_to_gain_is_not_cut() {
 #[test]
 fn a_prompt_fits_with_room_for_its_reply() {
     let prompt = |n: usize| Prompt {
+        redacted: Vec::new(),
         model: "m".to_owned(),
         system: Some("x".repeat(4 * n).into()),
         turns: Vec::new(),
@@ -110,6 +111,7 @@ fn a_conversation_beyond_the_window_is_told_with_its_middle_left_out() {
 #[test]
 fn a_window_that_refused_a_prompt_is_smaller_than_it() {
     let prompt = |n: usize| Prompt {
+        redacted: Vec::new(),
         model: "m".to_owned(),
         system: Some("x".repeat(4 * n).into()),
         turns: Vec::new(),

@@ -10,7 +10,7 @@ use crate::domain::file::FilePart;
 use serde_json::Value;
 
 use crate::domain::id::CallId;
-use crate::domain::ledger::Origin;
+use crate::domain::ledger::{AgentPart, Origin};
 use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 
@@ -28,6 +28,8 @@ pub struct Prompt {
     pub tools: Vec<ToolDefinition>,
     /// What the answer has to conform to, where the provider can see to it.
     pub output_schema: Option<Value>,
+    /// The parts of the declaration, other than the instructions, that redaction changed.
+    pub redacted: Vec<AgentPart>,
     /// Sampling and size settings.
     pub settings: ModelSettings,
     /// The tags that frames are written with.

@@ -13,14 +13,22 @@ pub struct MarkedText {
     text: String,
     /// Where each piece ends, and its origin; ascending, the last one at the end of the text.
     marks: Vec<(usize, Origin)>,
+    /// Where a text without pieces comes from.
+    place: Origin,
 }
 
 impl MarkedText {
     /// A text of one origin.
     pub fn of(text: impl Into<String>, origin: Origin) -> Self {
         let text = text.into();
-        let marks = if text.is_empty() { Vec::new() } else { vec![(text.len(), origin)] };
-        Self { text, marks }
+        let marks = if text.is_empty() { Vec::new() } else { vec![(text.len(), origin.clone())] };
+        Self { text, marks, place: origin }
+    }
+
+    /// Where the text comes from, for what belongs to it: where its beginning does, or, when it is
+    /// empty, what it is empty of.
+    pub fn origin(&self) -> &Origin {
+        self.marks.first().map_or(&self.place, |(_, origin)| origin)
     }
 
     /// Adds a piece.

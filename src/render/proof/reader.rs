@@ -20,12 +20,32 @@ pub(super) fn tags_in<'a>(
     body: &'a [u8],
     names: &'a [&'a str],
 ) -> impl Iterator<Item = TagSeen<'a>> {
-    memchr::memchr_iter(b'<', body).filter_map(|start| tag_at(body, start, names))
+    memchr::memchr2_iter(b'<', b'u', body)
+        .filter_map(|at| bracket_at(body, at))
+        .filter_map(|(start, end)| tag_at(body, (start, end), names))
+}
+
+/// Where the bracket begins and ends that this byte spells or is the `u` of: as itself, or as an escape
+/// by its number, which is not one when its backslash is escaped.
+fn bracket_at(body: &[u8], at: usize) -> Option<(usize, usize)> {
+    if body.get(at) == Some(&b'<') {
+        return Some((at, at.checked_add(1)?));
+    }
+    let end = at.checked_add(5)?;
+    let digits = body.get(at.checked_add(1)?..end)?;
+    let before = body.get(..at)?;
+    let n_backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
+    (digits.eq_ignore_ascii_case(b"003c") && !n_backslashes.is_multiple_of(2))
+        .then_some((at.checked_sub(1)?, end))
 }
 
 /// Reads on from a bracket: white space, one slash, white space, a name, and what ends a name.
-fn tag_at<'n>(body: &[u8], start: usize, names: &[&'n str]) -> Option<TagSeen<'n>> {
-    let mut letters = Letters { body, at: start.checked_add(1)? }.peekable();
+fn tag_at<'n>(
+    body: &[u8],
+    (start, after): (usize, usize),
+    names: &[&'n str],
+) -> Option<TagSeen<'n>> {
+    let mut letters = Letters { body, at: after }.peekable();
     skip_blank(&mut letters);
     let closes = letters.next_if(|(letter, _)| *letter == '/').is_some();
     if closes {

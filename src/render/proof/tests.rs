@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::reader::tags_in;
-use crate::render::framing::{Tags, contains_tag};
+use crate::render::framing::{Tags, neutralize_tags};
 
 proptest! {
     /// The scanner and the escaper are written apart; they must see the same tags.
@@ -19,6 +19,26 @@ proptest! {
         let document = serde_json::json!({ "x": [text] }).to_string();
         let names = Tags::BUILT_IN.names();
         let seen = tags_in(document.as_bytes(), &names).count();
-        prop_assert_eq!(seen > 0, contains_tag(&text), "{:?}", text);
+        let escaped = neutralize_tags(&text);
+        prop_assert_eq!(seen, (escaped.len() - text.len()) / ESCAPING, "{:?}", text);
+        let document = serde_json::json!({ "x": [escaped] }).to_string();
+        prop_assert_eq!(tags_in(document.as_bytes(), &names).count(), 0);
     }
+}
+
+/// How many bytes an escaped bracket has more than one.
+const ESCAPING: usize = "&lt;".len() - "<".len();
+
+#[test]
+fn a_bracket_that_is_escaped_by_its_number_is_a_bracket() {
+    let names = Tags::BUILT_IN.names();
+    let seen = |body: &'static str| {
+        let tags: Vec<_> = tags_in(body.as_bytes(), &names).collect();
+        tags.iter().map(|tag| (tag.name.to_owned(), tag.closes, tag.start)).collect::<Vec<_>>()
+    };
+    let system = |closes, start| vec![("system".to_owned(), closes, start)];
+    assert_eq!(seen(r#"["\u003c/system>"]"#), system(true, 2));
+    assert_eq!(seen(r#"["\\\u003Csystem>"]"#), system(false, 4));
+    assert_eq!(seen(r#"["\\u003csystem>", "u003csystem>"]"#), []);
+    assert_eq!(seen(r#"["\u003c\u002f\u0073ystem\u003e"]"#), system(true, 2));
 }

@@ -82,14 +82,15 @@ fn tool_names() -> [String; 4] {
 }
 
 /// How many files there are to be handed over.
-const N_FILES: usize = 4;
+const N_FILES: usize = 6;
 
 /// A file of each source, and text that resembles a frame.
 fn files() -> [FilePart; N_FILES] {
     let opener = open_tag(FramingTag::System, &[]);
     let text = |text: String| FileSource::Text(FileText { text });
     let bytes = FileSource::Base64(FileBytes { base64: "iVBORw==".to_owned() });
-    let url = FileSource::Url(FileUrl { url: format!("https://a.example/{FOREIGN}") });
+    let url = |path: &str| FileUrl { url: format!("https://a.example/{FOREIGN}{path}") };
+    let closer = close_tag(FramingTag::ToolResult);
     let file = |media_type: &str, source| FilePart {
         id: format!("{FOREIGN} {opener}\n"),
         media_type: media_type.to_owned(),
@@ -98,8 +99,10 @@ fn files() -> [FilePart; N_FILES] {
     [
         file("text/plain", text(format!("{FOREIGN} {opener}\n"))),
         file("text/plain", text(format!("{FOREIGN} plainly"))),
-        file("image/png", bytes),
-        file("application/pdf", url),
+        file("image/png", bytes.clone()),
+        file("application/pdf", FileSource::Url(url(""))),
+        file("application/pdf", bytes),
+        file("image/png", FileSource::Url(url(&closer))),
     ]
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::messages::is_the_providers;
 use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::wire::json::text;
 
@@ -101,9 +102,19 @@ pub(super) fn messages(turns: &[PromptTurn]) -> Vec<Message<'_>> {
     messages
 }
 
-/// A text of nothing but white space is refused.
+/// A text of nothing but white space is refused; and what a loaded history claims to be the provider's
+/// own is left out where the provider has no such block.
 fn is_said(block: &Block) -> bool {
-    !matches!(block, Block::Said { text, .. } if text.trim().is_empty())
+    match block {
+        Block::Said { text, .. } => !text.trim().is_empty(),
+        Block::Opaque { raw, .. } => is_the_providers(raw),
+        Block::Text(_)
+        | Block::File { .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolCall { .. }
+        | Block::ToolResult { .. } => true,
+    }
 }
 
 /// Whether the model's turn ended in the middle, to be gone on with.

@@ -8,6 +8,7 @@ use super::history::Message;
 use crate::domain::file::{FilePart, FileSource};
 use crate::domain::ledger::Origin;
 use crate::render::prompt::{Block, MarkedText};
+use crate::wire::json::text;
 use crate::wire::writer::{Array, Object};
 
 /// What stands where the user has to say something and says nothing.
@@ -44,7 +45,7 @@ fn add_block(content: &mut Array<'_>, block: &Block) {
             part.wire("type", "thinking");
             part.text("thinking", text);
             if let Some(signature) = signature {
-                part.string("signature", signature, origin_of(text));
+                part.string("signature", signature, text.origin());
             }
         }),
         Block::RedactedThinking { data, origin } => content.object(|part| {
@@ -54,7 +55,7 @@ fn add_block(content: &mut Array<'_>, block: &Block) {
         Block::Opaque { raw, origin } => content.value(raw, origin),
         Block::ToolCall { id, name, arguments, echo, origin, .. } => content.object(|part| {
             part.wire("type", "tool_use");
-            part.wire("id", id.as_str());
+            part.string("id", id, origin);
             part.string("name", name, origin);
             part.json("input", arguments, origin);
             add_echo(part, echo.as_ref(), origin);
@@ -69,25 +70,42 @@ fn add_text(content: &mut Array<'_>, text: &MarkedText, echo: Option<&Value>) {
     content.object(|part| {
         part.wire("type", "text");
         part.text("text", text);
-        add_echo(part, echo, origin_of(text));
+        add_echo(part, echo, text.origin());
     });
 }
 
-/// Where what belongs to a text comes from: where its beginning does.
-fn origin_of(text: &MarkedText) -> &Origin {
-    text.pieces().next().map_or(Origin::WIRE, |(_, origin)| origin)
+/// The members that the decoder keeps of a text or a call. A loaded history can claim anything to have
+/// come.
+const KEPT: &[&str] = &["citations", "caller"];
+
+/// Blocks that are told from the parts of a reply, or that only the user may send.
+const TOLD_BY_PARTS: &[&str] = &[
+    "text",
+    "thinking",
+    "redacted_thinking",
+    "tool_use",
+    "tool_result",
+    "image",
+    "document",
+    "search_result",
+];
+
+/// Whether a block is of a kind that only the provider has words for.
+pub(super) fn is_the_providers(raw: &Value) -> bool {
+    text(raw, "type").is_some_and(|kind| !TOLD_BY_PARTS.contains(&kind))
 }
 
-/// The members that the decoder kept.
 fn add_echo(part: &mut Object<'_>, echo: Option<&Value>, origin: &Origin) {
     for (name, value) in echo.and_then(Value::as_object).into_iter().flatten() {
-        part.value(name, value, origin);
+        if KEPT.contains(&name.as_str()) {
+            part.value(name, value, origin);
+        }
     }
 }
 
 fn add_result(part: &mut Object<'_>, id: &str, text: &MarkedText, is_error: bool) {
     part.wire("type", "tool_result");
-    part.wire("tool_use_id", id);
+    part.string("tool_use_id", id, text.origin());
     if !text.trim().is_empty() {
         part.array("content", |content| add_text(content, text, None));
     }

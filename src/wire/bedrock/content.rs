@@ -1,6 +1,6 @@
 //! Messages and their blocks as JSON.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::files::{self, Names};
 use super::history::{Message, Piece, is_image};
@@ -54,7 +54,7 @@ impl Content {
                 }
             }
             Block::ToolCall { id, name, arguments, origin, .. } => part.object("toolUse", |call| {
-                call.wire("toolUseId", id.as_str());
+                call.string("toolUseId", id, origin);
                 call.string("name", name, origin);
                 call.json("input", arguments, origin);
             }),
@@ -65,7 +65,7 @@ impl Content {
     }
 
     fn add_result(&self, result: &mut Object<'_>, id: &str, (text, is_error): (&MarkedText, bool)) {
-        result.wire("toolUseId", id);
+        result.string("toolUseId", id, text.origin());
         result.array("content", |content| {
             content.object(|part| match text.trim() {
                 "" => part.wire("text", FILLER),
@@ -94,10 +94,9 @@ fn add_cited(part: &mut Object<'_>, text: &MarkedText, echo: &Value) {
     let Some(citations) = echo.get("citations").filter(|it| it.is_array()) else {
         return part.text("text", text);
     };
-    let origin = text.pieces().next().map_or(Origin::WIRE, |(_, origin)| origin);
     part.object("citationsContent", |cited| {
         cited.array("content", |content| content.object(|part| part.text("text", text)));
-        cited.value("citations", citations, origin);
+        cited.value("citations", citations, text.origin());
     });
 }
 
@@ -106,8 +105,7 @@ fn add_thinking(part: &mut Object<'_>, text: &MarkedText, signature: Option<&str
         it.object("reasoningText", |thought| {
             thought.text("text", text);
             if let Some(signature) = signature {
-                let origin = text.pieces().next().map_or(Origin::WIRE, |(_, origin)| origin);
-                thought.value("signature", &json!(signature), origin);
+                thought.string("signature", signature, text.origin());
             }
         });
     });

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::domain::file::FilePart;
 use crate::render::converse::{BesideResults, ConverseFacts};
 use crate::render::prompt::{Block, PromptTurn, Role};
+use crate::wire::json::text;
 
 /// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,12 +127,23 @@ pub(super) fn is_image(file: &FilePart) -> bool {
     file.media_type.starts_with("image/")
 }
 
+/// Whether a block is one that only the provider has words for: text is told from the parts of a reply,
+/// and so are calls but for those that the provider says it runs itself. A loaded history can claim
+/// anything to have come.
+fn is_the_providers(raw: &Value) -> bool {
+    const USERS: &[&str] = &["text", "image", "document", "guardContent", "cachePoint"];
+    let Some(members) = raw.as_object().filter(|members| !members.is_empty()) else { return false };
+    let is_own_call = |call: &Value| text(call, "type").is_some_and(|kind| kind != "tool_use");
+    members.get("toolUse").is_none_or(is_own_call)
+        && !members.keys().any(|name| USERS.contains(&name.as_str()))
+}
+
 /// Blank text is refused everywhere.
 fn is_told(block: &Block) -> bool {
     match block {
         Block::Text(text) | Block::Said { text, .. } => !text.trim().is_empty(),
         Block::Thinking { text, signature, .. } => !text.trim().is_empty() || signature.is_some(),
-        Block::Opaque { raw, .. } => raw.as_object().is_some_and(|members| !members.is_empty()),
+        Block::Opaque { raw, .. } => is_the_providers(raw),
         Block::File { .. }
         | Block::RedactedThinking { .. }
         | Block::ToolCall { .. }

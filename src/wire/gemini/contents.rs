@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::domain::file::{FilePart, FileSource};
 use crate::domain::ledger::Origin;
 use crate::render::profile::Profile;
-use crate::render::prompt::{Block, MarkedText, PromptTurn, Role};
+use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::wire::writer::{Array, Object};
 
 /// The member of a part that holds its issuer's signature.
@@ -22,7 +22,27 @@ pub(super) const SIGNATURE: &str = "thoughtSignature";
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Members of a part that say what it is, which no echo can change.
-pub(super) const OWN_MEMBERS: &[&str] = &["text", "thought", "functionCall"];
+pub(super) const OWN_MEMBERS: &[&str] = &[
+    "text",
+    "thought",
+    "functionCall",
+    "functionResponse",
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+];
+
+/// Members of a part that are told from the parts of a reply and from outcomes alone.
+const TOLD_BY_PARTS: &[&str] = &["text", "functionCall", "functionResponse"];
+
+/// Whether a member is one of these, in either of the two spellings that are understood.
+fn is_one_of(names: &[&str], member: &str) -> bool {
+    let plain = member.replace('_', "");
+    names.iter().any(|name| name.eq_ignore_ascii_case(&plain))
+}
 
 /// Who a content is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +135,10 @@ fn is_signed(echo: Option<&Value>) -> bool {
 
 fn is_told(block: &Block) -> bool {
     match block {
-        Block::Opaque { raw, .. } => raw.is_object(),
+        // A loaded history can claim anything to have come.
+        Block::Opaque { raw, .. } => raw
+            .as_object()
+            .is_some_and(|members| !members.keys().any(|name| is_one_of(TOLD_BY_PARTS, name))),
         Block::RedactedThinking { .. } => false,
         Block::Text(_)
         | Block::Said { .. }
@@ -131,15 +154,15 @@ fn add_part(list: &mut Array<'_>, Part { block, stand_in }: &Part<'_>) {
         Block::Text(text) => list.object(|part| part.text("text", text)),
         Block::Said { text, echo } => list.object(|part| {
             part.text("text", text);
-            add_echo(part, echo.as_ref(), origin_of(text));
+            add_echo(part, echo.as_ref(), (false, text.origin()));
         }),
         Block::Thinking { text, signature, echo, .. } => list.object(|part| {
             part.text("text", text);
             part.wire("thought", true);
             if let Some(signature) = signature {
-                part.string(SIGNATURE, signature, origin_of(text));
+                part.string(SIGNATURE, signature, text.origin());
             }
-            add_echo(part, echo.as_ref(), origin_of(text));
+            add_echo(part, echo.as_ref(), (signature.is_some(), text.origin()));
         }),
         Block::File { file, origin } => list.object(|part| add_file(part, file, origin)),
         Block::Opaque { raw, origin } => list.value(raw, origin),
@@ -148,7 +171,7 @@ fn add_part(list: &mut Array<'_>, Part { block, stand_in }: &Part<'_>) {
             if *stand_in {
                 part.wire(SIGNATURE, NO_SIGNATURE);
             }
-            add_echo(part, echo.as_ref(), origin);
+            add_echo(part, echo.as_ref(), (*stand_in, origin));
         }),
         Block::ToolResult { .. } => list.object(|part| {
             part.object("functionResponse", |result| add_result(result, block));
@@ -159,32 +182,29 @@ fn add_part(list: &mut Array<'_>, Part { block, stand_in }: &Part<'_>) {
 
 fn add_call(call: &mut Object<'_>, block: &Block) {
     let Block::ToolCall { id, name, arguments, origin, .. } = block else { return };
-    call.wire("id", id.as_str());
+    call.string("id", id, origin);
     call.string("name", name, origin);
     call.json("args", arguments, origin);
 }
 
 fn add_result(result: &mut Object<'_>, block: &Block) {
     let Block::ToolResult { id, name, text, is_error, .. } = block else { return };
-    result.wire("id", id.as_str());
-    result.wire("name", name.as_str());
+    result.string("id", id, text.origin());
+    result.string("name", name, text.origin());
     result.object("response", |response| {
         response.text(if *is_error { "error" } else { "output" }, text);
     });
 }
 
 /// What the issuer wants back beside a part. A signature is text that only the issuer can read, and goes
-/// back as it came.
-fn add_echo(part: &mut Object<'_>, echo: Option<&Value>, origin: &Origin) {
+/// back as it came, unless the part has one already.
+fn add_echo(part: &mut Object<'_>, echo: Option<&Value>, (is_signed, origin): (bool, &Origin)) {
     for (name, value) in echo.and_then(Value::as_object).into_iter().flatten() {
-        if !OWN_MEMBERS.contains(&name.as_str()) {
+        let is_second = is_signed && is_one_of(&[SIGNATURE], name);
+        if !(is_second || is_one_of(OWN_MEMBERS, name)) {
             part.value(name, value, origin);
         }
     }
-}
-
-fn origin_of(text: &MarkedText) -> &Origin {
-    text.pieces().next().map_or(Origin::WIRE, |(_, origin)| origin)
 }
 
 fn add_file(part: &mut Object<'_>, file: &FilePart, origin: &Origin) {

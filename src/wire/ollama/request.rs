@@ -114,7 +114,7 @@ fn add_turn(messages: &mut Array<'_>, turn: &PromptTurn) {
         if let Block::ToolResult { name, text, .. } = block {
             messages.object(|message| {
                 message.wire("role", "tool");
-                message.wire("tool_name", name.as_str());
+                message.string("tool_name", name, text.origin());
                 message.text("content", text);
             });
         }
@@ -198,16 +198,23 @@ fn add_reply(message: &mut Object<'_>, blocks: &[Block]) {
     if !thought.is_empty() {
         message.text("thinking", &thought);
     }
-    for block in blocks {
-        if let Block::Opaque { raw, origin } = block
-            && let Some(images) = raw.get("images")
-        {
-            message.value("images", images, origin);
-        }
-    }
+    add_own_images(message, blocks);
     let calls = || blocks.iter().filter(|block| matches!(block, Block::ToolCall { .. }));
     if calls().next().is_some() {
         message.array("tool_calls", |list| calls().for_each(|call| add_call(list, call)));
+    }
+}
+
+/// The images that the model sent, in one list however many pieces they came in.
+fn add_own_images(message: &mut Object<'_>, blocks: &[Block]) {
+    let came = blocks.iter().filter_map(|block| match block {
+        Block::Opaque { raw, origin } => Some((raw.get("images")?.as_array()?, origin)),
+        _ => None,
+    });
+    let came: Vec<_> = came.collect();
+    if let Some((_, origin)) = came.first() {
+        let images: Vec<Value> = came.iter().flat_map(|(list, _)| *list).cloned().collect();
+        message.value("images", &Value::from(images), origin);
     }
 }
 

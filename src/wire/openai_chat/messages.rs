@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
+use super::reply::UNKNOWN;
 use super::thinking::{Returned, origin_of};
 use crate::domain::file::{FilePart, FileSource};
 use crate::domain::ledger::Origin;
@@ -80,7 +81,7 @@ fn add_turn<'b>(
         if let Block::ToolResult { id, text, .. } = block {
             messages.object(|message| {
                 message.wire("role", "tool");
-                message.wire("tool_call_id", id.as_str());
+                message.string("tool_call_id", id, text.origin());
                 message.text("content", text);
             });
         }
@@ -197,7 +198,9 @@ fn add_reply(message: &mut Object<'_>, blocks: &[Block], profile: &Profile) {
     let in_content = profile.chat.thinking == ThinkingPlace::Content;
     let thoughts: &[&MarkedText] = if in_content { &said.thoughts } else { &[] };
     let (parts, members): (Vec<_>, Vec<_>) =
-        said.opaque.iter().partition(|(raw, _)| text(raw, "type").is_some());
+        said.opaque.iter().copied().partition(|(raw, _)| text(raw, "type").is_some());
+    let parts: Vec<(&Value, &Origin)> =
+        parts.into_iter().filter(|(raw, _)| is_the_servers(raw)).collect();
     message.wire("role", "assistant");
     if !(thoughts.is_empty() && parts.is_empty()) {
         message.array("content", |list| add_content(list, thoughts, &said.text, &parts));
@@ -216,12 +219,7 @@ fn add_reply(message: &mut Object<'_>, blocks: &[Block], profile: &Profile) {
         }
         ThinkingPlace::BesideCalls | ThinkingPlace::Content => {}
     }
-    for (name, (value, origin)) in members.iter().flat_map(|(raw, origin)| {
-        let members = raw.as_object().into_iter().flatten();
-        members.map(move |(name, value)| (name, (value, origin)))
-    }) {
-        add_unless(OF_MESSAGE, message, (name, value), origin);
-    }
+    add_members(message, &members);
     if !said.calls.is_empty() {
         let echoes = profile.own_thinking != OwnThinking::IsLeftOut;
         message.array("tool_calls", |list| {
@@ -230,13 +228,31 @@ fn add_reply(message: &mut Object<'_>, blocks: &[Block], profile: &Profile) {
     }
 }
 
-/// Members that say who speaks, what, and which calls. What a loaded history claims to have come from a
-/// provider cannot spell them a second time.
-const OF_MESSAGE: &[&str] =
-    &["role", "content", "name", "refusal", "tool_calls", "tool_call_id", "function_call"];
+/// Whether a part of a message is of a kind that only the server has words for: texts, refusals and
+/// thinking are told from the parts of a reply, and what tools do from calls and outcomes.
+fn is_the_servers(raw: &Value) -> bool {
+    const TOLD: &[&str] =
+        &["text", "output_text", "input_text", "refusal", "thinking", "reasoning", "function"];
+    text(raw, "type").is_some_and(|kind| !TOLD.contains(&kind) && !kind.contains("tool"))
+}
 
-/// The same of a call.
-const OF_CALL: &[&str] = &["id", "type", "index", "function"];
+/// What stands beside a message of what its decoder keeps: nothing else that a loaded history claims to
+/// have come goes along. Lists that came in pieces are one list.
+fn add_members(message: &mut Object<'_>, members: &[(&Value, &Origin)]) {
+    for name in UNKNOWN {
+        let mut came = members.iter().filter_map(|(raw, origin)| Some((raw.get(*name)?, *origin)));
+        let Some((first, origin)) = came.next() else { continue };
+        let mut whole = first.clone();
+        if let Some(list) = whole.as_array_mut() {
+            list.extend(came.filter_map(|(more, _)| more.as_array()).flatten().cloned());
+        }
+        message.value(name, &whole, origin);
+    }
+}
+
+/// Members of a call that are told otherwise. What a loaded history claims to have come from a provider
+/// cannot spell them a second time.
+const OF_CALL: &[&str] = &["id", "type", "index", "function", "name", "arguments", "custom"];
 
 /// The same of the function that it calls.
 const OF_FUNCTION: &[&str] = &["name", "arguments"];
@@ -257,7 +273,7 @@ fn add_content(
     list: &mut Array<'_>,
     thoughts: &[&MarkedText],
     text: &MarkedText,
-    parts: &[&(&Value, &Origin)],
+    parts: &[(&Value, &Origin)],
 ) {
     if !thoughts.is_empty() {
         list.object(|part| {
@@ -280,7 +296,8 @@ fn add_returned(message: &mut Object<'_>, blocks: &[Block]) {
     }
     if !returned.members.is_empty() {
         let origin = origin_of(blocks);
-        for (name, value) in &returned.members {
+        let is_told = |name: &str| returned.texts.iter().any(|(told, _)| told == name);
+        for (name, value) in returned.members.iter().filter(|(name, _)| !is_told(name)) {
             message.value(name, value, &origin);
         }
     }
@@ -299,7 +316,7 @@ fn add_call(list: &mut Array<'_>, block: &Block, echoes: bool) {
     let echo = echo.as_ref().filter(|_| echoes);
     let members = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
     list.object(|call| {
-        call.wire("id", id.as_str());
+        call.string("id", id, origin);
         call.wire("type", "function");
         call.object("function", |function| {
             function.string("name", name, origin);

@@ -18,7 +18,7 @@ use crate::wire::think::{Splitter, ThinkTags};
 use crate::wire::{DeltaPiece, WireError};
 
 /// Members of a message, beside its content, that hold what this version has no words for.
-const UNKNOWN: &[&str] = &["images", "audio"];
+pub(super) const UNKNOWN: &[&str] = &["images", "audio"];
 
 /// What has come of a reply so far.
 #[derive(Debug)]

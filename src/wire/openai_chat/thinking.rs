@@ -247,7 +247,7 @@ impl Returned {
 
 /// Where the blocks of a turn come from, for what has no origin of its own.
 pub(super) fn origin_of(blocks: &[Block]) -> Origin {
-    let of_text = |text: &MarkedText| text.pieces().next().map(|(_, origin)| origin.clone());
+    let of_text = |text: &MarkedText| Some(text.origin().clone());
     let found = blocks.iter().find_map(|block| match block {
         Block::Said { text, .. } | Block::Thinking { text, .. } | Block::Text(text) => {
             of_text(text)

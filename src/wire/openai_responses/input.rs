@@ -11,7 +11,7 @@ use super::items::kind_of;
 use crate::domain::file::{FilePart, FileSource};
 use crate::domain::ledger::Origin;
 use crate::render::profile::Profile;
-use crate::render::prompt::{Block, MarkedText, PromptTurn, Role};
+use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::wire::json;
 use crate::wire::writer::{Array, Object};
 
@@ -47,7 +47,7 @@ fn add_result(items: &mut Array<'_>, block: &Block) {
     if let Block::ToolResult { id, text, .. } = block {
         items.object(|item| {
             item.wire("type", "function_call_output");
-            item.wire("call_id", id.as_str());
+            item.string("call_id", id, text.origin());
             item.text("output", text);
         });
     }
@@ -167,11 +167,6 @@ fn add_echo(item: &mut Object<'_>, echo: Option<&Value>, origin: &Origin) {
     }
 }
 
-/// Where a reply's text comes from, for what came beside it.
-fn origin_of(text: &MarkedText) -> &Origin {
-    text.pieces().next().map_or(Origin::WIRE, |(_, origin)| origin)
-}
-
 /// What the model said: as it came where ids go back, else as a message of anyone's.
 fn add_message(items: &mut Array<'_>, (first, more): (&Block, &[Block]), profile: &Profile) {
     let Block::Said { text, echo } = first else { return };
@@ -179,11 +174,11 @@ fn add_message(items: &mut Array<'_>, (first, more): (&Block, &[Block]), profile
     items.object(|message| {
         message.wire("type", "message");
         if let Some(id) = id {
-            message.wire("id", id);
+            message.string("id", id, text.origin());
             message.wire("status", "completed");
         }
         message.wire("role", "assistant");
-        add_echo(message, echo.as_ref(), origin_of(text));
+        add_echo(message, echo.as_ref(), text.origin());
         if id.is_none() && more.is_empty() {
             message.text("content", text);
             return;
@@ -203,7 +198,7 @@ fn add_output_text(part: &mut Object<'_>, block: &Block, as_it_came: bool) {
     if as_it_came {
         let annotations = echo.as_ref().and_then(|echo| echo.get("annotations"));
         let none = Value::Array(Vec::new());
-        part.value("annotations", annotations.unwrap_or(&none), origin_of(text));
+        part.value("annotations", annotations.unwrap_or(&none), text.origin());
     }
 }
 
@@ -217,12 +212,12 @@ fn add_reasoning(items: &mut Array<'_>, (first, more): (&Block, &[Block]), profi
         return;
     }
     let Block::Thinking { text, signature, id, echo } = first else { return };
-    let origin = origin_of(text);
+    let origin = text.origin();
     let parts = || std::iter::once(first).chain(more);
     items.object(|item| {
         item.wire("type", "reasoning");
         if let Some(id) = id.as_deref().filter(|_| profile.responses.item_ids) {
-            item.wire("id", id);
+            item.string("id", id, origin);
         }
         add_echo(item, echo.as_ref(), origin);
         add_thoughts(item, ("summary", "summary_text"), parts().filter(|it| !is_raw(it)));
@@ -268,10 +263,10 @@ fn add_call(items: &mut Array<'_>, block: &Block, profile: &Profile) {
     items.object(|item| {
         item.wire("type", "function_call");
         if let Some(id) = id_in(echo.as_ref()).filter(|_| profile.responses.item_ids) {
-            item.wire("id", id);
+            item.string("id", id, origin);
         }
         add_echo(item, echo.as_ref(), origin);
-        item.wire("call_id", id.as_str());
+        item.string("call_id", id, origin);
         item.string("name", name, origin);
         item.string("arguments", arguments, origin);
     });
@@ -282,9 +277,34 @@ fn add_call(items: &mut Array<'_>, block: &Block, profile: &Profile) {
 const TOLD_BY_PARTS: &[&str] =
     &["message", "reasoning", "function_call", "function_call_output", "item_reference"];
 
+/// Whether an item is one that only the host has words for. What calls and requests for approval led to
+/// is only told from outcomes.
+fn is_the_hosts(raw: &Value) -> bool {
+    let kind = kind_of(raw);
+    let is_told =
+        TOLD_BY_PARTS.contains(&kind) || kind.ends_with("_output") || kind.ends_with("_response");
+    !(kind.is_empty() || is_told || raw.get("role").is_some())
+}
+
+/// A part of what the model said that only the host has words for. The decoder keeps it as a message of
+/// its own; it is written anew, so that it speaks as nobody but the model.
+fn unknown_part(raw: &Value) -> Option<&Value> {
+    const TOLD: &[&str] = &["output_text", "text", "refusal"];
+    let part = json::items(raw, "content").first().filter(|_| kind_of(raw) == "message")?;
+    let is_known = |kind: &str| TOLD.contains(&kind) || kind.starts_with("input_");
+    json::text(part, "type").is_some_and(|kind| !is_known(kind)).then_some(part)
+}
+
 /// An item that only the host has words for, as it came but for an id where none go back.
 fn add_opaque(items: &mut Array<'_>, (raw, origin): (&Value, &Origin), profile: &Profile) {
-    if TOLD_BY_PARTS.contains(&kind_of(raw)) || raw.get("role").is_some() {
+    if let Some(part) = unknown_part(raw) {
+        return items.object(|message| {
+            message.wire("type", "message");
+            message.wire("role", "assistant");
+            message.array("content", |list| list.value(part, origin));
+        });
+    }
+    if !is_the_hosts(raw) {
         return;
     }
     match raw.as_object() {

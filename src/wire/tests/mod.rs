@@ -2,6 +2,7 @@
 
 mod bytes;
 mod checks;
+mod claims;
 mod goldens;
 mod histories;
 mod proof;

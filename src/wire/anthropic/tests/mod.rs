@@ -33,6 +33,7 @@ fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         turns,
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        redacted: Vec::new(),
         tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,

@@ -20,6 +20,7 @@ pub(super) fn profile() -> Profile {
 
 pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
     Prompt {
+        redacted: Vec::new(),
         model: "m".to_owned(),
         system: None,
         turns,

@@ -138,6 +138,7 @@ fn prompt(recording: &Recording, model: &ModelSpec) -> Prompt {
     }
     let schema = &body["response_format"]["json_schema"]["schema"];
     Prompt {
+        redacted: Vec::new(),
         model: model.name.clone(),
         system,
         turns,

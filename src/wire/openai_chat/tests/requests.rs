@@ -24,6 +24,7 @@ pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
         turns,
         tools: Vec::new(),
         settings: ModelSettings::default(),
+        redacted: Vec::new(),
         tags: Tags::default(),
         names: ToolNames::default(),
         output_schema: None,

@@ -23,6 +23,7 @@ pub(super) fn compatible() -> Profile {
 
 pub(super) fn prompt(turns: Vec<PromptTurn>) -> Prompt {
     Prompt {
+        redacted: Vec::new(),
         model: "m".to_owned(),
         system: None,
         turns,
