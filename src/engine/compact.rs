@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compaction::{summarise, summary_call};
-use super::perform::{NO_RETRIES_LEFT, NoRetriesLeft, for_good, pause_before};
+use super::perform::{NO_RETRIES_LEFT, NoRetriesLeft, pause_before};
 use super::predecessor::{Before, Known};
 use super::sent::Errand;
 use super::{Context, WhichAgent, accept};
@@ -184,7 +184,7 @@ async fn patiently(context: &Context, (cut, call): (Cut, ModelCall)) -> Asked {
         let error = match summary {
             Ok(summary) => return (Ok(summary), entries),
             // No run is there to count what it took.
-            Err(failed) => for_good(failed.error),
+            Err(failed) => failed.error,
         };
         let left = deadline.saturating_sub(clock.monotonic());
         let pause = match pause_before(context, &call, &error, left) {
