@@ -1,16 +1,18 @@
 //! Telling a thread in a shorter form between its runs, because a caller asks for it.
 //!
-//! The model is asked within the caller's request: a caller who goes away takes the call with them, and
-//! nothing is written. No connection is held meanwhile, and the write is one that only the thread as it
-//! was seen before takes.
+//! The model is asked for as long as the caller waits: one who goes away takes the call with them, and
+//! nothing is written but what was sent. No connection is held meanwhile, and the write is one that only
+//! the thread as it was seen before takes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::compaction::{summarise, summary_call};
-use super::perform::{NO_RETRIES_LEFT, NoRetriesLeft, for_good, pause_before};
-use super::predecessor::{Before, Known};
-use super::sent::Errand;
+use super::perform::{NO_RETRIES_LEFT, NoRetriesLeft, pause_before};
+use super::predecessor::{Before, Kept, Known};
+use super::sent::{Errand, InFlight};
 use super::{Context, WhichAgent, accept};
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::ledger::Purpose;
@@ -72,9 +74,9 @@ pub(super) async fn compact(
     let steps: Vec<StepContent> = steps.into_iter().map(|step| step.content).collect();
     let history = (steps.as_slice(), thread.memory_from);
     let cut = cut(history, &how, through_seq.unwrap_or(thread.head_seq))?;
-    let (summary, sent) = match how {
-        Shorter::WithoutToolOutput => (cut.without_text(), Vec::new()),
-        Shorter::Told(text) => (SummaryStep { text: Some(text), ..cut.without_text() }, Vec::new()),
+    let summary = match how {
+        Shorter::WithoutToolOutput => cut.without_text(),
+        Shorter::Told(text) => SummaryStep { text: Some(text), ..cut.without_text() },
         Shorter::Summarised(agent) => {
             let agent = accept::choose_agent(context, tenant, agent).await?.spec;
             let redactor = context.parts.redaction.of_thread(id, &agent.redaction);
@@ -84,36 +86,12 @@ pub(super) async fn compact(
             let reader = (&tags, Profile::resolve(&agent.model).context_window);
             let told = (&*told, thread.memory_from);
             let call = summary_call(&agent.model, told, cut, reader, bounds);
-            let (summary, sent) = written(context, (&thread, &redactor), (cut, call)).await?;
-            match summary {
-                Ok(summary) => (summary, sent),
-                Err(error) => {
-                    recorded(context, tenant, id, sent).await;
-                    return Err(error.into());
-                }
-            }
+            let asking = Asking::of(context, (tenant, id), redactor);
+            return asking.in_task((cut, call), write).await;
         }
     };
-    let content = (StepContent::Summary(summary), sent.clone());
-    let appended = operator::append(store, tenant, id, content, write).await;
-    if appended.is_err() {
-        recorded(context, tenant, id, sent).await;
-    }
-    Ok(appended?)
-}
-
-/// Records requests of which no step came.
-async fn recorded(
-    context: &Context,
-    tenant: &TenantId,
-    thread: ThreadId,
-    sent: Vec<Arc<NewRequest>>,
-) {
-    let sent: Vec<Recorded> =
-        sent.into_iter().map(|request| Recorded { request, step_seq: None }).collect();
-    if let Err(error) = ledger::record(context.store(), tenant, thread, &sent).await {
-        tracing::warn!(%thread, error = %error, "requests were not recorded");
-    }
+    let content = (StepContent::Summary(summary), Vec::new());
+    Ok(operator::append(store, tenant, id, content, write).await?)
 }
 
 /// The cut, where it gains something.
@@ -147,55 +125,158 @@ fn cut(
     }
 }
 
-/// What comes of asking for a summary, and the requests that were made for it.
-type Asked = (Result<SummaryStep, ModelError>, Vec<Arc<NewRequest>>);
-
-/// The summary that a model writes, unless the server stops first: whoever asked asks another one.
-async fn written(
-    context: &Context,
-    (thread, redactor): (&Thread, &Redactor),
-    (cut, call): (Cut, ModelCall),
-) -> Result<Asked, AgentlingError> {
-    let asked = tokio::select! {
-        asked = patiently(context, (cut, call)) => asked,
-        () = context.tasks.stopping() => return Err(AgentlingError::Draining),
-    };
-    if let Err(error) = &asked.0 {
-        let detail = redactor.text(RedactionChannel::Log, &error.operator_detail);
-        tracing::warn!(thread = %thread.id, detail = &*detail, "a model was asked for a summary and failed");
-    }
-    Ok(asked)
+/// A summary that a model is asked for, and what was sent for it.
+struct Asking {
+    context: Arc<Context>,
+    tenant: TenantId,
+    thread: ThreadId,
+    redactor: Redactor,
+    entries: Vec<Arc<NewRequest>>,
+    bases: Vec<Kept>,
+    in_flight: Option<InFlight>,
 }
 
-/// Asks as often as a turn would, within its time.
-async fn patiently(context: &Context, (cut, call): (Cut, ModelCall)) -> Asked {
-    let clock = &context.parts.clock;
-    let deadline = clock.monotonic().saturating_add(call.timeout);
-    let (mut entries, mut bases) = (Vec::new(), Vec::new());
-    let mut attempt = 1;
-    loop {
-        let timeout = deadline.saturating_sub(clock.monotonic());
-        let before = Before { known: Known::None, bases };
-        let call = ModelCall { attempt, tries: attempt, timeout, ..call.clone() };
-        let errand = Errand { turn: SUMMARY_TURN, attempt, purpose: Purpose::Summary };
-        let (summary, sent) = summarise(context, cut, (&call, errand), before).await;
-        bases = sent.iter().map(|sent| sent.kept.clone()).collect();
-        entries.extend(sent.map(|sent| sent.entry));
-        let error = match summary {
-            Ok(summary) => return (Ok(summary), entries),
-            // No run is there to count what it took.
-            Err(failed) => for_good(failed.error),
+/// What the caller is told.
+type Told = Result<Option<Step>, AgentlingError>;
+
+impl Asking {
+    fn of(
+        context: &Arc<Context>,
+        (tenant, thread): (&TenantId, ThreadId),
+        redactor: Redactor,
+    ) -> Self {
+        Self {
+            context: Arc::clone(context),
+            tenant: tenant.clone(),
+            thread,
+            redactor,
+            entries: Vec::new(),
+            bases: Vec::new(),
+            in_flight: None,
+        }
+    }
+
+    /// Asks in a task of its own, which outlives the caller for as long as it takes to record what was
+    /// sent.
+    async fn in_task(self, asked: (Cut, ModelCall), write: OperatorWrite) -> Told {
+        let (caller, told) = oneshot::channel();
+        let context = Arc::clone(&self.context);
+        context.tasks.spawn(self.answer(asked, write, caller));
+        let broke = |_| Err(AgentlingError::internal("the task that asks for a summary broke off"));
+        told.await.unwrap_or_else(broke)
+    }
+
+    /// Asks for as long as the caller waits and the server is not stopping: whoever asked asks another
+    /// one then.
+    async fn answer(
+        mut self,
+        asked: (Cut, ModelCall),
+        write: OperatorWrite,
+        mut caller: oneshot::Sender<Told>,
+    ) {
+        let context = Arc::clone(&self.context);
+        let summary = tokio::select! {
+            summary = self.patiently(asked) => Some(summary),
+            () = context.tasks.stopping() => None,
+            () = caller.closed() => None,
         };
-        let left = deadline.saturating_sub(clock.monotonic());
-        let pause = match pause_before(context, &call, &error, left) {
-            Ok(Some(pause)) => pause,
-            Ok(None) => return (Err(error), entries),
-            Err(NoRetriesLeft) => {
-                let operator_detail = format!("{}; {NO_RETRIES_LEFT}", error.operator_detail);
-                return (Err(ModelError { operator_detail, ..error }), entries);
+        let told = match summary {
+            Some(Ok(summary)) => self.append(summary, write).await,
+            Some(Err(error)) => {
+                self.log(&error);
+                self.record().await;
+                Err(error.into())
+            }
+            None => {
+                self.abandon().await;
+                Err(AgentlingError::Draining)
             }
         };
-        tokio::time::sleep(pause).await;
-        attempt += 1;
+        // A caller who is gone needs no answer.
+        drop(caller.send(told));
+    }
+
+    /// Asks as often as a turn would, within its time.
+    async fn patiently(
+        &mut self,
+        (cut, call): (Cut, ModelCall),
+    ) -> Result<SummaryStep, ModelError> {
+        let context = Arc::clone(&self.context);
+        let clock = &context.parts.clock;
+        let deadline = clock.monotonic().saturating_add(call.timeout);
+        let mut attempt = 1;
+        loop {
+            let timeout = deadline.saturating_sub(clock.monotonic());
+            let call = Arc::new(ModelCall { attempt, tries: attempt, timeout, ..call.clone() });
+            let error = match self.once(cut, &call).await {
+                Ok(summary) => return Ok(summary),
+                Err(error) => error,
+            };
+            let left = deadline.saturating_sub(clock.monotonic());
+            let pause = match pause_before(&context, &call, &error, left) {
+                Ok(Some(pause)) => pause,
+                Ok(None) => return Err(error),
+                Err(NoRetriesLeft) => {
+                    let operator_detail = format!("{}; {NO_RETRIES_LEFT}", error.operator_detail);
+                    return Err(ModelError { operator_detail, ..error });
+                }
+            };
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    async fn once(&mut self, cut: Cut, call: &Arc<ModelCall>) -> Result<SummaryStep, ModelError> {
+        let errand =
+            Errand { turn: SUMMARY_TURN, attempt: call.attempt, purpose: Purpose::Summary };
+        self.in_flight = Some(InFlight::of_summary(&self.context, call));
+        let before = self.before();
+        let (summary, sent) = summarise(&self.context, cut, (call, errand), before).await;
+        self.in_flight = None;
+        if let Some(sent) = sent {
+            self.bases = vec![sent.kept];
+            self.entries.push(sent.entry);
+        }
+        // No run is there to count what a failure took.
+        summary.map_err(|failed| failed.error)
+    }
+
+    fn before(&self) -> Before {
+        Before { known: Known::None, bases: self.bases.clone() }
+    }
+
+    async fn append(&mut self, summary: SummaryStep, write: OperatorWrite) -> Told {
+        let content = (StepContent::Summary(summary), self.entries.clone());
+        let store = self.context.store();
+        let appended = operator::append(store, &self.tenant, self.thread, content, write).await;
+        if !matches!(appended, Ok(Some(_))) {
+            self.record().await;
+        }
+        Ok(appended?)
+    }
+
+    /// Records what was sent for nothing, the call that is hung up on included.
+    async fn abandon(&mut self) {
+        if let Some(in_flight) = self.in_flight.take() {
+            let sent = in_flight.abandoned(&self.context, self.before()).await;
+            self.entries.extend(sent.map(|sent| sent.entry));
+        }
+        self.record().await;
+    }
+
+    /// Records requests of which no step came.
+    async fn record(&mut self) {
+        let sent = std::mem::take(&mut self.entries).into_iter();
+        let sent: Vec<Recorded> =
+            sent.map(|request| Recorded { request, step_seq: None }).collect();
+        let store = self.context.store();
+        if let Err(error) = ledger::record(store, &self.tenant, self.thread, &sent).await {
+            tracing::warn!(thread = %self.thread, error = %error, "requests were not recorded");
+        }
+    }
+
+    fn log(&self, error: &ModelError) {
+        let detail = self.redactor.text(RedactionChannel::Log, &error.operator_detail);
+        tracing::warn!(thread = %self.thread, detail = &*detail, "a model was asked for a summary and failed");
     }
 }

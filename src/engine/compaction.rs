@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::perform::{Done, failed, for_good};
+use super::perform::{Done, failed, refuse_failed};
 use super::predecessor::{Before, Predecessor};
 use super::sent::{Errand, Sent};
 use super::{Context, sanitise};
@@ -172,7 +172,6 @@ pub(super) async fn shorten(
     let done = match summary {
         Ok(summary) => Done::of(effect, Input::Compacted { turn, attempt, summary }),
         Err(Unsummarised { error, spent }) => {
-            let error = for_good(error);
             Done { spent, ..failed(context, effect, asked, &error, deadline) }
         }
     };
@@ -200,9 +199,13 @@ pub(super) async fn summarise(
     (call, errand): (&ModelCall, Errand),
     before: Before,
 ) -> (Result<SummaryStep, Unsummarised>, Option<Sent>) {
-    let answer = context.parts.models.call(call, &mut |_| {}).await;
+    let provider = call.spec.provider;
+    let mut answer = context.parts.models.call(call, &mut |_| {}).await;
+    let spent = refuse_failed(&mut answer, provider);
     let sent = Sent::of(context, call, errand, &answer, before).await;
-    (summary_in(answer.outcome, cut, call.spec.provider), sent)
+    let summary = summary_in(answer.outcome, cut, provider);
+    let told = |failed: Unsummarised| Unsummarised { spent: failed.spent.or(spent), ..failed };
+    (summary.map_err(told), sent)
 }
 
 fn summary_in(

@@ -302,13 +302,7 @@ impl Driver {
     /// Appends a batch. While the database is away it is kept and tried again, for as long as the
     /// lease may still be ours.
     async fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
-        let guard = Guard {
-            tenant: self.claim.tenant.clone(),
-            run: self.claim.run,
-            token: self.claim.token,
-            epoch: self.claim.epoch,
-            head: self.journal.head,
-        };
+        let guard = self.guard();
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
@@ -330,11 +324,42 @@ impl Driver {
     }
 
     /// Gives the run back to the queue at a boundary; calls in flight are dropped, and the next claim
-    /// decides about them by their effect class.
+    /// decides about them by their effect class. A model that is hung up on was asked all the same.
     async fn give_back(&mut self) -> Result<(), StoreError> {
         self.effects.clear();
+        let abandoned = self.performer.abandoned().await;
+        self.sent.extend(abandoned.map(|sent| sent.entry));
+        self.record_sent().await;
         lease::release(self.context.store(), &self.claim.tenant, self.claim.run, self.claim.token)
             .await
+    }
+
+    /// Puts on record what was sent and leads to no step here. The run is given back whether that
+    /// succeeds or not.
+    async fn record_sent(&mut self) {
+        if self.sent.is_empty() {
+            return;
+        }
+        let parts = &self.context.parts;
+        let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
+        let stamp = Stamp { now, ids, heard: None, sent: &self.sent };
+        let (mut batch, _) = self.journal.plan(&[], &stamp);
+        // A cancel is for whoever takes the run next.
+        batch.despite_cancel = true;
+        let appended = journal::append(self.context.store(), &self.guard(), &batch).await;
+        if !matches!(appended, Ok(Appended::Stored)) {
+            tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
+        }
+    }
+
+    fn guard(&self) -> Guard {
+        Guard {
+            tenant: self.claim.tenant.clone(),
+            run: self.claim.run,
+            token: self.claim.token,
+            epoch: self.claim.epoch,
+            head: self.journal.head,
+        }
     }
 }
 

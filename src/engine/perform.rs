@@ -16,13 +16,13 @@ use crate::domain::id::CallId;
 use crate::domain::ledger::Purpose;
 use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
-use crate::domain::model::{ModelError, ModelErrorKind, Usage};
+use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, Provider, Usage};
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::step::StepContent;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::provider::{ModelCall, retry};
+use crate::provider::{Attempt, ModelCall, retry};
 use crate::render::redact::Redactor;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
@@ -256,8 +256,9 @@ async fn ask(
     let deadline = context.parts.clock.monotonic() + call.timeout;
     let answer = context.parts.models.call(call, &mut on_delta);
     let before = predecessor.before(context, call.spec.provider);
-    let (answer, before) = futures::join!(answer, before);
+    let (mut answer, before) = futures::join!(answer, before);
     publisher.arrived();
+    let spent = refuse_failed(&mut answer, call.spec.provider);
     let errand = Errand { turn, attempt, purpose: Purpose::Reply };
     let sent = Sent::of(context, call, errand, &answer, before).await;
     let done = match answer.outcome {
@@ -265,18 +266,20 @@ async fn ask(
             let reply = Reply { host: call.spec.host(), ..reply };
             read(context, tools, effect, (turn, attempt), reply)
         }
-        Err(error) => {
-            let error = for_good(error);
-            failed(context, effect, call, &error, deadline)
-        }
+        Err(error) => failed(context, effect, call, &error, deadline),
     };
-    Done { sent, ..done }
+    Done { sent, spent, ..done }
 }
 
-/// A call that took all that was left of its turn has failed for good.
-pub(super) fn for_good(error: ModelError) -> ModelError {
-    let is_ours = error.kind == ModelErrorKind::Timeout && error.provider_status.is_none();
-    ModelError { retryable: error.retryable && !is_ours, ..error }
+/// Makes a failure of a reply that its provider ended with an error, whatever had come of it, and
+/// answers what it took.
+pub(super) fn refuse_failed(answer: &mut Attempt, provider: Provider) -> Option<Usage> {
+    let failed = answer.outcome.as_ref().ok();
+    let failed = failed.filter(|reply| reply.finish_reason == Some(FinishReason::Error))?;
+    let usage = failed.usage;
+    let what = "the provider names an error as the reason for which its reply ends";
+    answer.outcome = Err(ModelError::new(provider, ModelErrorKind::Server, what));
+    usage
 }
 
 fn read(
@@ -309,7 +312,8 @@ pub(super) fn failed(
     deadline: Duration,
 ) -> Done {
     let (turn, attempt) = (call.turn, call.attempt);
-    // A pause that outlasts the turn's time leaves nothing to try again in.
+    // A pause that outlasts the turn's time leaves nothing to try again in, as does a call that took
+    // all of it.
     let left = deadline.saturating_sub(context.parts.clock.monotonic());
     let pause = pause_before(context, call, error, left);
     let cause = FailureCause::Model {

@@ -179,6 +179,14 @@ impl InFlight {
         Some(Self { call: asked, errand, began: Arc::default() })
     }
 
+    /// A request for a summary that no run waits for, sent now.
+    pub(super) fn of_summary(context: &Context, call: &Arc<ModelCall>) -> Self {
+        let errand = Errand { turn: call.turn, attempt: call.attempt, purpose: Purpose::Summary };
+        let in_flight = Self { call: Arc::clone(call), errand, began: Arc::default() };
+        in_flight.begin(context);
+        in_flight
+    }
+
     /// What is asked for.
     pub(super) const fn purpose(&self) -> Purpose {
         self.errand.purpose

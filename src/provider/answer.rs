@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Bounds;
 use super::attempt::Capture;
+use super::opening::{First, Opening};
 use super::peer::Peer;
 use super::retry;
 use crate::domain::message::Reply;
@@ -19,6 +20,7 @@ pub(super) struct Reader<'c> {
     pub(super) bounds: Bounds,
     pub(super) peer: Peer,
     pub(super) capture: &'c mut Capture,
+    pub(super) opening: Opening,
 }
 
 /// What an answer should look like.
@@ -32,17 +34,18 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Whether an answer is a stream. Some servers stream unasked, some answer a request for a stream
-    /// with a plain body or a page, and some put the wrong name on what they send: where the first
-    /// byte tells, it is believed before the content type, and what says nothing about itself is taken
+    /// with a plain body or a page, and some put the wrong name on what they send: where the beginning
+    /// tells, it is believed before the content type, and what says nothing about itself is taken
     /// for what was asked.
-    fn is_stream(self, content_type: &str, first: Option<u8>) -> bool {
+    fn is_stream(self, content_type: &str, first: Option<First>) -> bool {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         let named = essence.eq_ignore_ascii_case(self.framing.media_type());
         match (self.framing, first) {
-            (Framing::Events | Framing::EventStream, Some(b'{' | b'[')) | (_, Some(b'<')) => false,
-            (Framing::Events, Some(b'd' | b'e' | b':')) => true,
+            (Framing::Events | Framing::EventStream, Some(First::Byte(b'{' | b'[')))
+            | (_, Some(First::Byte(b'<'))) => false,
+            (Framing::Events, Some(First::Field)) => true,
             // A stream of one line is a whole body too, and is read as one.
-            (Framing::Lines, Some(b'{')) => named || self.streams,
+            (Framing::Lines, Some(First::Byte(b'{'))) => named || self.streams,
             _ => named || (self.streams && !is_document(essence)),
         }
     }
@@ -65,11 +68,8 @@ impl Reader<'_> {
         if !(200..300).contains(&self.peer.status) {
             return Err(self.refusal(now).await);
         }
-        while self.first_byte().is_none() {
-            let Some(bytes) = self.next(self.has_begun()).await? else { break };
-            self.keep(&bytes)?;
-        }
-        if asked.is_stream(&self.peer.content_type, self.first_byte()) {
+        let first = self.first().await?;
+        if asked.is_stream(&self.peer.content_type, first) {
             return self.read_events(on_delta).await;
         }
         while let Some(bytes) = self.next(true).await? {
@@ -78,9 +78,18 @@ impl Reader<'_> {
         wire::decode_for(self.provider, &self.profile, self.capture.body())
     }
 
-    /// The first byte of the body that is not white space, which keeps connections alive.
-    fn first_byte(&self) -> Option<u8> {
-        self.capture.body().iter().copied().find(|byte| !byte.is_ascii_whitespace())
+    /// What the body begins with after white space, which keeps connections alive.
+    async fn first(&mut self) -> Result<Option<First>, ModelError> {
+        loop {
+            let first = self.opening.look(self.capture.body(), false);
+            if first.is_some() {
+                return Ok(first);
+            }
+            match self.next(self.has_begun()).await? {
+                Some(bytes) => self.keep(&bytes)?,
+                None => return Ok(self.opening.look(self.capture.body(), true)),
+            }
+        }
     }
 
     /// Reads the beginning of an error's body; that it breaks off takes nothing from its status.
@@ -183,46 +192,49 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
+    fn first(body: &[u8]) -> Option<First> {
+        Opening::default().look(body, true)
+    }
+
     #[test]
-    fn an_answer_is_a_stream_by_its_first_byte_then_by_its_name_then_by_what_was_asked() {
-        let stream = |framing, streams, content_type: &str, first: Option<u8>| {
-            Asked { framing, streams }.is_stream(content_type, first)
+    fn an_answer_is_a_stream_by_its_beginning_then_by_its_name_then_by_what_was_asked() {
+        let stream = |framing, streams, content_type: &str, body: &[u8]| {
+            Asked { framing, streams }.is_stream(content_type, first(body))
         };
         let (events, lines, frames) = (Framing::Events, Framing::Lines, Framing::EventStream);
-        for (framing, content_type, first) in [
-            (events, "text/event-stream; charset=utf-8", b'd'),
-            (events, "Text/Event-Stream", b'i'),
-            (events, "application/json", b'd'),
-            (events, "application/json", b':'),
-            (lines, "application/x-ndjson", b'{'),
-            (frames, "application/vnd.amazon.eventstream", 0),
-        ] {
-            for streams in [true, false] {
-                let is_stream = stream(framing, streams, content_type, Some(first));
-                assert!(is_stream, "{framing:?} {content_type} {first}");
-            }
-        }
-        for (framing, content_type, first) in [
-            (events, "text/event-stream", Some(b'{')),
-            (events, "text/event-stream", Some(b'[')),
-            (events, "", Some(b'<')),
-            (events, "application/json", None),
-            (events, "text/html", Some(b'I')),
-            (lines, "text/html", Some(b'<')),
-            (frames, "application/json", Some(b'{')),
-            (frames, "application/json", None),
-        ] {
-            for streams in [true, false] {
-                let is_stream = stream(framing, streams, content_type, first);
-                assert!(!is_stream, "{framing:?} {content_type} {first:?}");
-            }
-        }
-        for (framing, content_type, first) in
-            [(events, "", None), (lines, "application/json", Some(b'{')), (frames, "", Some(0))]
-        {
-            for streams in [true, false] {
-                let is_stream = stream(framing, streams, content_type, first);
-                assert_eq!(is_stream, streams, "{framing:?} {content_type} {first:?}");
+        let always: [(Framing, &str, &[u8]); 10] = [
+            (events, "text/event-stream; charset=utf-8", b"data:"),
+            (events, "Text/Event-Stream", b"?"),
+            (events, "application/json", b"data:"),
+            (events, "application/json", b": hi"),
+            (events, "application/json", b"id: 1"),
+            (events, "application/json", b"retry: 1"),
+            (events, "application/json", b"event: a"),
+            (events, "application/json", b"\xEF\xBB\xBFdata: x"),
+            (lines, "application/x-ndjson", b"{"),
+            (frames, "application/vnd.amazon.eventstream", b"\0"),
+        ];
+        let never: [(Framing, &str, &[u8]); 9] = [
+            (events, "text/event-stream", b"{"),
+            (events, "text/event-stream", b"["),
+            (events, "", b"<"),
+            (events, "application/json", b""),
+            (events, "application/json", b"error: no"),
+            (events, "text/html", b"I"),
+            (lines, "text/html", b"<"),
+            (frames, "application/json", b"{"),
+            (frames, "application/json", b""),
+        ];
+        let asked: [(Framing, &str, &[u8]); 3] =
+            [(events, "", b""), (lines, "application/json", b"{"), (frames, "", b"\0")];
+        for streams in [true, false] {
+            let cases = always.map(|case| (case, true)).into_iter();
+            let cases = cases.chain(never.map(|case| (case, false)));
+            for ((framing, content_type, body), wanted) in
+                cases.chain(asked.map(|case| (case, streams)))
+            {
+                let is_stream = stream(framing, streams, content_type, body);
+                assert_eq!(is_stream, wanted, "{framing:?} {content_type} {body:?}");
             }
         }
     }

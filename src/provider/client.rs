@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Request, Response};
+use tokio::time::Instant;
 
 /// What keeps a client from being made.
 pub type ClientError = reqwest::Error;
@@ -59,16 +60,22 @@ impl HttpClient {
     /// Sends a request. `now` is a reading of the monotonic clock.
     ///
     /// A server that closes a connection at the moment at which it is used again answers nothing, which
-    /// is no failure of the call: it is made once more, at once, over a connection of its own.
+    /// is no failure of the call: it is made once more, at once, over a connection of its own. That is
+    /// told by how soon it fails: a server that hangs up later than `at_once` may have begun to answer,
+    /// and is not to be paid twice.
     pub(super) async fn send(
         &self,
         request: Request,
         now: Duration,
+        at_once: Duration,
     ) -> Result<Response, ClientError> {
         let origin = request.url().origin().ascii_serialization();
         let again = if self.may_reuse(&origin, now) { request.try_clone() } else { None };
+        let began = Instant::now();
         let sent = match (self.pooled.execute(request).await, again) {
-            (Err(error), Some(again)) if is_hang_up(&error) => self.fresh.execute(again).await,
+            (Err(error), Some(again)) if is_hang_up(&error) && began.elapsed() < at_once => {
+                self.fresh.execute(again).await
+            }
             (sent, _) => sent,
         };
         if sent.is_ok() {

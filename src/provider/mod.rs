@@ -8,6 +8,7 @@ mod attempt;
 mod budget;
 pub mod client;
 pub mod keys;
+mod opening;
 mod peer;
 mod request;
 pub mod retry;
@@ -31,6 +32,7 @@ use answer::{Asked, Reader};
 use attempt::Capture;
 use budget::{Account, RetryBudgets};
 use client::HttpClient;
+use opening::Opening;
 use peer::Peer;
 
 /// The turn of a model call that writes a summary: it is none of a run's.
@@ -85,6 +87,9 @@ impl ModelCall {
 pub struct Bounds {
     /// The longest silence between two reads of a body, once it has begun.
     pub idle: Duration,
+    /// How soon a connection that is used again has to fail to count as closed before: only then is its
+    /// request sent once more.
+    pub at_once: Duration,
     /// How long to wait for token counts and the end marker after the model said why it stopped:
     /// some servers never close.
     pub linger: Duration,
@@ -98,6 +103,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             idle: Duration::from_mins(1),
+            at_once: Duration::from_secs(1),
             linger: Duration::from_secs(3),
             reply: 32 * 1024 * 1024,
             error: 64 * 1024,
@@ -188,7 +194,8 @@ impl Models {
         };
         capture.answered(peer.status, &peer.content_type);
         let (profile, bounds) = (call.profile, self.bounds);
-        let reader = Reader { provider, profile, bounds, peer, capture };
+        let opening = Opening::default();
+        let reader = Reader { provider, profile, bounds, peer, capture, opening };
         let mut reply = reader.read(call.asked(), self.clock.now(), on_delta).await?;
         call.prompt.names.restore(&mut reply);
         Ok(reply)
@@ -198,7 +205,7 @@ impl Models {
         let (http, keys) = (self.http.maker(), &self.keys);
         let request = request::of(call, http, keys, capture.request(), self.clock.now())?;
         capture.sending(&request);
-        let sent = self.http.send(request, self.clock.monotonic()).await;
+        let sent = self.http.send(request, self.clock.monotonic(), self.bounds.at_once).await;
         sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
     }
 }

@@ -48,6 +48,22 @@ async fn a_kept_connection_that_dies_is_replaced_at_once_within_the_attempt() {
 }
 
 #[tokio::test]
+async fn a_kept_connection_that_dies_later_than_at_once_may_have_been_paid_for_and_is_not_replaced()
+{
+    let dies = vec![Then::Keep(vec![stream()]), Then::Close(vec![])];
+    let mut server = Server::serve(vec![dies, vec![Then::Close(vec![stream()])]]);
+    let bounds = Bounds { at_once: Duration::ZERO, ..Bounds::default() };
+    let models = models(ProviderKeys::default()).with_bounds(bounds);
+    ask(&models, &call(&server.base_url)).await.0.outcome.unwrap();
+    let error = ask(&models, &call(&server.base_url)).await.0.outcome.unwrap_err();
+    assert_eq!((error.kind, error.retryable), (Kind::Transport, true));
+    for _ in 0..2 {
+        server.requests.recv().await.unwrap();
+    }
+    assert!(server.requests.try_recv().is_err());
+}
+
+#[tokio::test]
 async fn a_server_that_hangs_up_twice_has_failed() {
     let dies = vec![Then::Keep(vec![stream()]), Then::Close(vec![])];
     let mut server = Server::serve(vec![dies, vec![Then::Close(vec![])]]);

@@ -61,6 +61,20 @@ async fn a_whole_reply_is_read_after_keep_alive_white_space() {
 }
 
 #[tokio::test]
+async fn a_stream_is_one_under_another_name_whatever_field_it_begins_with() {
+    let json = head("200 OK", "content-type: application/json\r\n");
+    for first in [": hi\n", "id: 1\n", "retry: 5\n", "event: message\n", "\u{FEFF}", "\n\nr"] {
+        // A field name may arrive in two pieces.
+        let rest = if first.ends_with('r') { "etry: 5\n" } else { "" };
+        let pieces = [first, rest].map(|piece| piece.as_bytes().to_vec());
+        let [first_piece, rest] = pieces;
+        let pieces = vec![json.clone(), first_piece, rest, said("Hello"), finished()];
+        let answer = answered(Then::Close(pieces)).await;
+        assert_eq!(answer.unwrap().text().as_deref(), Some("Hello"), "{first:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_plain_body_on_a_stream_is_read_as_one() {
     let json = head("200 OK", "content-type: application/json\r\n");
     let reply = b"{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}".to_vec();

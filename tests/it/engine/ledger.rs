@@ -1,10 +1,11 @@
 //! Every request to a model is on record as the model received it, whatever came of it.
 
+use agentling::app::Surroundings;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeModel, HeldModel, ModelReply, Piece, TestApp, assert_invariants, assert_recorded, count,
-    execute, path_of, requests_of, text_from, tool, until,
+    FakeModel, FakeTools, HeldModel, ModelReply, Piece, TestApp, TestDb, assert_invariants,
+    assert_recorded, count, execute, path_of, requests_of, text_from, tool, until,
 };
 
 fn echo(app: &TestApp) -> Value {
@@ -264,6 +265,31 @@ async fn a_request_that_is_hung_up_on_is_recorded_as_such() {
     let partial = app.steps(id).await[1].clone();
     let path = format!("/v1/steps/{}/requests", partial["id"].as_str().unwrap());
     assert_eq!(app.get(&path).await.expect(200)["items"], json!(requests[..1]));
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_request_that_the_end_of_a_drain_hangs_up_on_is_recorded_when_the_run_is_given_back() {
+    let model = HeldModel::saying([vec![Piece::Text("Hel"), Piece::Hold]]).await;
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let around = Surroundings::default();
+    let settings = [("AGENTLING_DRAIN_SECS", "0")];
+    let app = TestApp::on(db.clone(), tools.clone(), &settings, around).await;
+    let agent = json!({ "name": "a", "model": model.spec() });
+    let mut stream = app.start_stream(&json!({ "agent": agent, "input": "Greet me." })).await;
+    let run = stream.until("text.delta").await[0].data.clone();
+    drop(stream);
+    app.running.stop().await;
+    assert_eq!(count(&db, "SELECT count(*) FROM run WHERE status = 'queued'").await, 1);
+    let abandoned = "SELECT count(*) FROM model_request WHERE outcome = 'abandoned'";
+    assert_eq!(count(&db, abandoned).await, 1);
+    let app = TestApp::on(db, tools, &[], Surroundings::default()).await;
+    assert_eq!(app.ended(run["id"].as_str().unwrap()).await["answer"], "Done.");
+    let requests = requests_of(&app, &run).await;
+    assert_eq!(told(&requests, "outcome"), ["abandoned", "replied"]);
+    for (request, received) in requests.iter().zip(model.requests()) {
+        assert_recorded(&app, request, &received.to_string()).await;
+    }
     assert_invariants(&app.db).await;
 }
 

@@ -14,6 +14,7 @@ mod messages;
 mod model_keys;
 mod observations;
 mod requests;
+mod retries;
 mod server;
 mod shared_bytes;
 mod steer;

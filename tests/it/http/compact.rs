@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{pointers, send_as, send_text, speaker, start_endless_run};
 use crate::support::{
     FakeModel, HeldModel, ModelReply, Piece, TestApp, assert_invariants, mint_key, stored, tool,
+    until,
 };
 
 const DROPPED: &str = "[The output of this call is left out to fit the context window.]";
@@ -389,6 +390,10 @@ async fn held() -> (TestApp, HeldModel, Value, Value) {
     (app, model, run, json!({ "strategy": "summarize", "agent": agent }))
 }
 
+/// The one request for a summary was hung up on, and is on record.
+const ABANDONED: &str = "SELECT count(*) = 1 FROM model_request
+                          WHERE purpose = 'summary' AND outcome = 'abandoned' AND run_id IS NULL";
+
 async fn asked(model: &HeldModel) {
     while model.requests().is_empty() {
         tokio::task::yield_now().await;
@@ -437,17 +442,20 @@ async fn of_two_summaries_at_once_one_is_written() {
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_away_takes_the_call_along_and_changes_nothing() {
+async fn a_caller_who_goes_away_takes_the_call_along_and_only_the_request_is_on_record() {
     let (app, model, run, body) = held().await;
     let path = format!("/v1/threads/{}/compact", run["thread_id"].as_str().unwrap());
-    let before = stored(&app.db).await;
+    let mut before = stored(&app.db).await;
     tokio::select! {
         answer = app.post(&path, &body) => panic!("{answer:?}"),
         () = asked(&model) => {}
     }
     model.hung_up().await;
     model.release();
-    assert_eq!(stored(&app.db).await, before);
+    until(&app.db, ABANDONED).await;
+    let mut after = stored(&app.db).await;
+    assert_ne!(after.remove("model_request"), before.remove("model_request"));
+    assert_eq!(after, before);
     app.post(&path, &given("They met.")).await.expect(201);
 }
 
@@ -462,6 +470,7 @@ async fn a_server_that_stops_lets_go_of_a_summary_and_takes_no_other() {
     let (answer, ()) = tokio::join!(app.post(&path, &body), stop);
     answer.expect_problem(503, "draining");
     model.hung_up().await;
+    until(&app.db, ABANDONED).await;
     for body in [body, given("x")] {
         app.post(&path, &body).await.expect_problem(503, "draining");
     }
