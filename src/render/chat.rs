@@ -63,6 +63,8 @@ pub enum ForcedChoice {
     Always,
     /// While it does not think, which it does unless it is told not to.
     UnlessThinking,
+    /// While it is not told to reason, for which it would rather be left to choose.
+    UnlessReasoning,
 }
 
 /// How far a model is held to a schema by the provider.

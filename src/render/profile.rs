@@ -29,6 +29,9 @@ pub struct Profile {
     pub max_tool_name: usize,
     /// Which characters a tool name is made of.
     pub tool_names: ToolNameRule,
+    /// Whether a conversation may end with a turn of the model, which it does not take for one to go on
+    /// with.
+    pub ends_with_reply: bool,
     /// What becomes of thinking that the same provider issued.
     pub own_thinking: OwnThinking,
     /// Which files that are no text are read on the user's channel.
@@ -149,6 +152,7 @@ const SCRIPTED: Profile = Profile {
     call_ids: CallIdRule::AtMost(128),
     max_tool_name: 64,
     tool_names: ToolNameRule::Word,
+    ends_with_reply: true,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
     image_urls: true,
@@ -172,6 +176,7 @@ const OPENAI: Profile = Profile {
     call_ids: CallIdRule::AtMost(64),
     max_tool_name: 64,
     tool_names: ToolNameRule::Word,
+    ends_with_reply: true,
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
     image_urls: true,
@@ -191,6 +196,7 @@ const OPENAI_COMPATIBLE: Profile = Profile {
     native_system: false,
     max_tokens: MaxTokensName::MaxTokens,
     empty_content: EmptyContent::EmptyText,
+    ends_with_reply: false,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: false, documents: false },
     chat: ChatFacts { think_tags: true, ..ChatFacts::OPENAI },

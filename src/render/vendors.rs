@@ -12,7 +12,11 @@ const UNKNOWN: Profile = Profile::CONSERVATIVE;
 /// `OpenRouter`, for the models that are not OpenAI's.
 pub(super) const OPENROUTER: Profile = Profile {
     family: "openrouter",
-    chat: ChatFacts { effort: EffortPlace::InReasoning, ..UNKNOWN.chat },
+    chat: ChatFacts {
+        effort: EffortPlace::InReasoning,
+        forced_choice: ForcedChoice::UnlessReasoning,
+        ..UNKNOWN.chat
+    },
     ..UNKNOWN
 };
 
@@ -20,7 +24,7 @@ pub(super) const OPENROUTER: Profile = Profile {
 pub(super) const OPENROUTER_OPENAI: Profile = Profile {
     family: "openrouter_openai",
     native_system: true,
-    chat: ChatFacts { think_tags: false, ..OPENROUTER.chat },
+    chat: ChatFacts { think_tags: false, forced_choice: ForcedChoice::Always, ..OPENROUTER.chat },
     ..UNKNOWN
 };
 

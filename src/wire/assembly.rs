@@ -10,11 +10,14 @@ use super::json;
 use super::mask::excerpt;
 use super::sse::{SseDecoder, SseEvent, SseTooLarge};
 use super::{DeltaPiece, WireError};
-use crate::domain::message::{Reply, ReplyState};
+use crate::domain::message::{Reply, ReplyPart, ReplyState};
 use crate::domain::model::ModelErrorKind;
 
-/// How much of a body is kept in case it turns out to hold no events.
-const HEAD: usize = 64 * 1024;
+/// How much of a body is kept in case it turns out to hold no events: as much as a reply may have.
+const HEAD: usize = 32 * 1024 * 1024;
+
+/// The most calls that one reply may hold.
+pub const MAX_CALLS: usize = 1_000;
 
 /// What has come of a reply so far.
 pub trait Assembly: Debug + Send {
@@ -71,36 +74,65 @@ fn read_body<A: Assembly>(assembly: &mut A, body: &[u8]) -> Result<Reply, WireEr
         WireError::protocol(format!("the body is not JSON ({error}): {shown}"))
     })?;
     assembly.add_body(&value)?;
-    assembly.whole()
+    whole(assembly)
+}
+
+/// The reply, now that everything has come.
+///
+/// # Errors
+/// When what came is no reply, or one of more calls than a reply may hold.
+pub fn whole<A: Assembly>(assembly: &A) -> Result<Reply, WireError> {
+    let reply = assembly.whole()?;
+    let is_call = |part: &&ReplyPart| matches!(part, ReplyPart::ToolCall(_));
+    check_calls(reply.parts.iter().filter(is_call).count())?;
+    Ok(reply)
+}
+
+/// Holds the calls of a reply to their bound.
+///
+/// # Errors
+/// When there are more calls than a reply may hold.
+pub fn check_calls(n_calls: usize) -> Result<(), WireError> {
+    if n_calls > MAX_CALLS {
+        let error = WireError::protocol("the reply has too many tool calls");
+        return Err(WireError { retryable: false, ..error });
+    }
+    Ok(())
 }
 
 /// The beginning of a stream, kept until something shows that it is one: it may turn out to be a body
 /// of JSON, though a stream was asked for.
 #[derive(Debug, Default)]
 pub struct Head {
+    /// From the first byte on that is no white space.
     bytes: Vec<u8>,
-    /// At least one event has come.
-    events: bool,
+    /// At least one event has come, or something that no JSON begins with.
+    is_stream: bool,
 }
 
 impl Head {
     /// Takes the next bytes, as far as they matter.
     pub fn keep(&mut self, bytes: &[u8]) {
-        if !self.events {
-            let room = HEAD.saturating_sub(self.bytes.len());
-            self.bytes.extend(bytes.iter().take(room));
+        if self.is_stream {
+            return;
+        }
+        let bytes = if self.bytes.is_empty() { bytes.trim_ascii_start() } else { bytes };
+        let room = HEAD.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        if self.bytes.first().is_some_and(|first| !matches!(first, b'{' | b'[')) {
+            self.seen();
         }
     }
 
     /// An event has come.
     pub fn seen(&mut self) {
-        self.events = true;
+        self.is_stream = true;
         self.bytes = Vec::new();
     }
 
     /// Whether no event has come and the bytes begin like JSON.
-    pub fn is_json(&self) -> bool {
-        !self.events && matches!(self.bytes.trim_ascii_start().first(), Some(b'{' | b'['))
+    pub const fn is_json(&self) -> bool {
+        !self.bytes.is_empty()
     }
 
     /// Reads the bytes as a body.
@@ -109,6 +141,45 @@ impl Head {
     /// When the body is an error, or cannot be read.
     pub fn read<A: Assembly>(&self, assembly: &mut A) -> Result<Reply, WireError> {
         read_body(assembly, &self.bytes)
+    }
+}
+
+/// What was wrong in a stream, held back until what came ahead of it in the same read is told. Nothing
+/// that comes after it counts.
+#[derive(Debug, Default)]
+pub struct Flaw(Option<WireError>);
+
+impl Flaw {
+    /// Takes what came of a read and gives back what it adds to the reply, else what was wrong.
+    ///
+    /// # Errors
+    /// When something was wrong with nothing ahead of it.
+    pub fn after(
+        &mut self,
+        read: Result<(), WireError>,
+        pieces: Vec<DeltaPiece>,
+    ) -> Result<Vec<DeltaPiece>, WireError> {
+        match read {
+            Err(error) if pieces.is_empty() => Err(error),
+            Err(error) => {
+                self.0 = Some(error);
+                Ok(pieces)
+            }
+            Ok(()) => Ok(pieces),
+        }
+    }
+
+    /// Whether something was wrong that is still to be said.
+    pub const fn is_found(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Says what was wrong.
+    ///
+    /// # Errors
+    /// When something was.
+    pub fn check(&self) -> Result<(), WireError> {
+        self.0.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -132,12 +203,29 @@ pub struct EventStream<A> {
     /// `[DONE]` has come.
     done: bool,
     head: Head,
+    flaw: Flaw,
 }
 
 impl<A: Assembly> EventStream<A> {
     /// A decoder that has seen nothing yet.
     pub fn new(assembly: A) -> Self {
-        Self { sse: SseDecoder::default(), assembly, done: false, head: Head::default() }
+        let (sse, head, flaw) = (SseDecoder::default(), Head::default(), Flaw::default());
+        Self { sse, assembly, done: false, head, flaw }
+    }
+
+    /// Takes the events that are whole. A document of JSON may have longer lines than a stream.
+    fn read(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        let events = match self.sse.push(bytes) {
+            Err(_) if self.head.is_json() => return Ok(()),
+            events => events?,
+        };
+        for event in events {
+            self.take(&event, false)?;
+            if self.is_done() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Takes an event. One that the end of the stream cut off may be half of something: when it
@@ -165,21 +253,17 @@ impl<A: Assembly> EventStream<A> {
 
 impl<A: Assembly> DecodeStream for EventStream<A> {
     fn push(&mut self, bytes: &[u8]) -> Result<Vec<DeltaPiece>, WireError> {
+        self.flaw.check()?;
         if self.is_done() {
             return Ok(Vec::new());
         }
         self.head.keep(bytes);
-        for event in self.sse.push(bytes)? {
-            self.take(&event, false)?;
-            if self.is_done() {
-                break;
-            }
-        }
-        Ok(self.assembly.take_pieces())
+        let read = self.read(bytes);
+        self.flaw.after(read, self.assembly.take_pieces())
     }
 
     fn is_done(&self) -> bool {
-        self.done || self.assembly.is_done()
+        self.done || self.flaw.is_found() || self.assembly.is_done()
     }
 
     fn is_complete(&self) -> bool {
@@ -191,14 +275,17 @@ impl<A: Assembly> DecodeStream for EventStream<A> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Reply, WireError> {
-        if !self.is_done()
-            && let Some(event) = self.sse.finish()?
-        {
-            self.take(&event, true)?;
+        self.flaw.check()?;
+        if !self.is_done() {
+            match self.sse.finish() {
+                Ok(Some(event)) => self.take(&event, true)?,
+                Err(error) if !self.head.is_json() => return Err(error.into()),
+                Ok(None) | Err(_) => {}
+            }
         }
         if self.head.is_json() {
             return self.head.read(&mut self.assembly);
         }
-        if self.is_complete() { self.assembly.whole() } else { Err(truncated(A::END)) }
+        if self.is_complete() { whole(&self.assembly) } else { Err(truncated(A::END)) }
     }
 }

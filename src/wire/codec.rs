@@ -86,13 +86,14 @@ pub trait Codec: Debug + Sync {
 
 /// Reads one streamed reply as its bytes arrive, split anywhere.
 pub trait DecodeStream: Debug + Send {
-    /// Takes the next bytes and gives back what they add to the reply.
+    /// Takes the next bytes and gives back what they add to the reply. What is wrong behind something
+    /// that they add ends the reply and is said the next time that anything is asked.
     ///
     /// # Errors
     /// When they are an error of the provider, or cannot be read.
     fn push(&mut self, bytes: &[u8]) -> Result<Vec<DeltaPiece>, WireError>;
 
-    /// Whether the end marker has come; nothing after it counts.
+    /// Whether the end marker or an error has come; nothing after it counts.
     fn is_done(&self) -> bool;
 
     /// Whether what has come so far is a whole reply, even if the end marker never comes.

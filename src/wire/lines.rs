@@ -1,6 +1,6 @@
 //! One JSON document a line, put together into a reply.
 
-use super::assembly::{Assembly, truncated};
+use super::assembly::{Assembly, Flaw, truncated, whole};
 use super::codec::DecodeStream;
 use super::json;
 use super::mask::excerpt;
@@ -13,12 +13,27 @@ use crate::domain::message::{Reply, ReplyState};
 pub struct LineStream<A> {
     assembly: A,
     line: Vec<u8>,
+    flaw: Flaw,
 }
 
 impl<A: Assembly> LineStream<A> {
     /// A decoder that has seen nothing yet.
-    pub const fn new(assembly: A) -> Self {
-        Self { assembly, line: Vec::new() }
+    pub fn new(assembly: A) -> Self {
+        Self { assembly, line: Vec::new(), flaw: Flaw::default() }
+    }
+
+    /// Takes the lines that are whole.
+    fn read(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.line.len() + piece.len() > MAX_LINE {
+                return Err(SseTooLarge.into());
+            }
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                self.take_line(false)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the line that has come. One that the end of the stream cut off may be half of something:
@@ -42,20 +57,13 @@ impl<A: Assembly> LineStream<A> {
 
 impl<A: Assembly> DecodeStream for LineStream<A> {
     fn push(&mut self, bytes: &[u8]) -> Result<Vec<DeltaPiece>, WireError> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if self.line.len() + piece.len() > MAX_LINE {
-                return Err(SseTooLarge.into());
-            }
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.take_line(false)?;
-            }
-        }
-        Ok(self.assembly.take_pieces())
+        self.flaw.check()?;
+        let read = self.read(bytes);
+        self.flaw.after(read, self.assembly.take_pieces())
     }
 
     fn is_done(&self) -> bool {
-        self.assembly.is_done()
+        self.flaw.is_found() || self.assembly.is_done()
     }
 
     fn is_complete(&self) -> bool {
@@ -67,7 +75,8 @@ impl<A: Assembly> DecodeStream for LineStream<A> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Reply, WireError> {
+        self.flaw.check()?;
         self.take_line(true)?;
-        if self.is_complete() { self.assembly.whole() } else { Err(truncated(A::END)) }
+        if self.is_complete() { whole(&self.assembly) } else { Err(truncated(A::END)) }
     }
 }

@@ -4,8 +4,10 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod anthropic;
+mod asked;
 pub mod assembly;
 pub mod bedrock;
+mod claude;
 mod codec;
 pub mod error;
 pub mod eventstream;

@@ -8,13 +8,14 @@ use super::server::{ask, call, models};
 use crate::domain::message::{Reply, ReplyPart};
 use crate::domain::model::{FinishReason, ModelError, ModelErrorKind as Kind, Provider};
 use crate::provider::{ModelCall, ProviderKeys};
-use crate::wire::{Block, DeltaPiece, PromptTurn, Role};
+use crate::wire::{Block, DeltaPiece, Profile, PromptTurn, Role};
 
 fn scripted(script: &Value) -> ModelCall {
     let mut call = call("http://127.0.0.1:1");
     call.spec.provider = Provider::Scripted;
     call.spec.base_url = None;
     call.spec.script = serde_json::from_value(script.clone()).unwrap();
+    call.profile = Profile::resolve(&call.spec);
     call
 }
 

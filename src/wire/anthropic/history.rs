@@ -32,7 +32,7 @@ impl Speaker {
     }
 }
 
-/// A message. One without blocks is an anchor: a turn of the user that only has to be there.
+/// A message. One without blocks is an anchor: a turn that only has to be there.
 #[derive(Debug)]
 pub(super) struct Message<'p> {
     pub(super) speaker: Speaker,
@@ -78,16 +78,24 @@ pub(super) fn messages(turns: &[PromptTurn]) -> Vec<Message<'_>> {
     let pairs = Pairs::of(turns);
     let mut messages: Vec<Message<'_>> = Vec::new();
     let mut gap = Gap::default();
+    let mut is_unheard = false;
     for turn in turns {
         if turn.role != Role::Assistant {
+            if std::mem::take(&mut is_unheard) {
+                gap.close(&mut messages);
+                messages.push(Message { speaker: Speaker::Assistant, blocks: Vec::new() });
+            }
             gap.add(turn);
             continue;
         }
         let is_told = |block: &&Block| is_said(block) && pairs.is_whole(block);
         let blocks: Vec<&Block> = turn.blocks.iter().filter(is_told).collect();
         if blocks.is_empty() {
+            // The model has answered an entry of the system: what comes now cannot go ahead of it.
+            is_unheard = !gap.system.is_empty();
             continue;
         }
+        is_unheard = false;
         match messages.last_mut() {
             Some(last) if gap.is_empty() && is_paused(last) => last.blocks.extend(blocks),
             _ => {
@@ -100,6 +108,13 @@ pub(super) fn messages(turns: &[PromptTurn]) -> Vec<Message<'_>> {
         gap.close(&mut messages);
     }
     messages
+}
+
+/// Whether a conversation holds calls or results of tools of ours.
+pub(super) fn has_tools(turns: &[PromptTurn]) -> bool {
+    let is_of_tool =
+        |block: &Block| matches!(block, Block::ToolCall { .. } | Block::ToolResult { .. });
+    turns.iter().flat_map(|turn| &turn.blocks).any(is_of_tool)
 }
 
 /// A text of nothing but white space is refused; and what a loaded history claims to be the provider's

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::block::{Block, Call, Piece, whole};
+use super::block::{Block, Piece, whole};
 use super::usage::Counts;
 use crate::domain::id::CallId;
 use crate::domain::message::{
@@ -12,7 +12,7 @@ use crate::domain::message::{
     UnknownPart,
 };
 use crate::domain::model::{FinishReason, Provider};
-use crate::wire::assembly::Assembly;
+use crate::wire::assembly::{Assembly, check_calls};
 use crate::wire::failure;
 use crate::wire::json::{items, present, storable, text};
 use crate::wire::{DeltaPiece, WireError};
@@ -26,6 +26,7 @@ pub(super) struct MessageReply {
     blocks: Vec<Block>,
     /// Where the block with an index is among the blocks.
     places: BTreeMap<u64, usize>,
+    n_calls: usize,
     finish: Option<String>,
     usage: Counts,
     /// Something of a message has come.
@@ -48,6 +49,7 @@ impl MessageReply {
             response_id: None,
             blocks: Vec::new(),
             places: BTreeMap::new(),
+            n_calls: 0,
             finish: None,
             usage: Counts::default(),
             is_begun: false,
@@ -95,6 +97,7 @@ impl MessageReply {
         if let Some(index) = index {
             self.places.insert(index, self.blocks.len());
         }
+        self.n_calls += usize::from(matches!(block, Block::Call(_)));
         self.blocks.push(block);
     }
 
@@ -118,23 +121,11 @@ impl MessageReply {
         }
     }
 
-    fn calls(&self) -> impl Iterator<Item = &Call> {
-        self.blocks.iter().filter_map(|block| match block {
-            Block::Call(call) => Some(call),
-            Block::Text { .. }
-            | Block::Thinking { .. }
-            | Block::Redacted { .. }
-            | Block::Other { .. } => None,
-        })
-    }
-
     /// A call decides, whatever the reason says.
     fn finish_reason(&self) -> Option<FinishReason> {
         let reason = self.finish.as_deref().map(reason);
         match reason {
-            None | Some(FinishReason::Stop | FinishReason::Other)
-                if self.calls().next().is_some() =>
-            {
+            None | Some(FinishReason::Stop | FinishReason::Other) if self.n_calls > 0 => {
                 Some(FinishReason::ToolCalls)
             }
             told => told,
@@ -226,7 +217,7 @@ impl Assembly for MessageReply {
             // Pings, the ends of blocks, and what later versions add.
             _ => {}
         }
-        Ok(())
+        check_calls(self.n_calls)
     }
 
     fn add_body(&mut self, body: &Value) -> Result<(), WireError> {

@@ -11,14 +11,12 @@ use crate::domain::model::ModelSettings;
 use crate::domain::tool::ToolDefinition;
 use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
+use crate::wire::claude::{LEAST_TOP_P, STUB};
 use crate::wire::json::text;
 use crate::wire::writer::{Array, Encoded, Object, Writer};
 
 /// Members that `extra_body` cannot touch; `tools` of it are added to the agent's.
 const OWNED: &[&str] = &["model", "messages", "stream", "system", "tools", "max_tokens"];
-
-/// The lowest `top_p` that a model takes while it thinks.
-const LEAST_TOP_P: f64 = 0.95;
 
 /// The request body.
 pub(super) fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Encoded {
@@ -77,8 +75,11 @@ fn settings(prompt: &Prompt, thought: &Thought) -> [(&'static str, Option<Value>
 }
 
 /// A named tool can only be asked for while it is offered, and a model that thinks cannot be made to
-/// call one.
+/// call one. Nothing may be called where a stub stands for the tools.
 fn tool_choice(prompt: &Prompt, thought: &Thought) -> Option<Value> {
+    if needs_stub(prompt) {
+        return Some(json!({"type": "none"}));
+    }
     let settings = &prompt.settings;
     let theirs = of_provider(settings).iter().filter_map(|tool| text(tool, "name"));
     let offered: Vec<&str> =
@@ -107,9 +108,23 @@ fn of_provider(settings: &ModelSettings) -> &[Value] {
     extra(settings, "tools").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The agent's tools, then those that the provider runs.
+/// Whether no tool is offered though the conversation holds calls, with which tools have to be told.
+fn needs_stub(prompt: &Prompt) -> bool {
+    let is_offered = !prompt.tools.is_empty() || !of_provider(&prompt.settings).is_empty();
+    !is_offered && history::has_tools(&prompt.turns)
+}
+
+/// The agent's tools, then those that the provider runs; a stub where there are none of either and
+/// there have to be.
 fn add_tools(body: &mut Object<'_>, prompt: &Prompt) {
     let of_provider = of_provider(&prompt.settings);
+    if needs_stub(prompt) {
+        let (name, description) = STUB;
+        let schema = json!({"type": "object", "properties": {}});
+        let stub = json!({"name": name, "description": description, "input_schema": schema});
+        body.value("tools", &json!([stub]), Origin::WIRE);
+        return;
+    }
     if prompt.tools.is_empty() && of_provider.is_empty() {
         return;
     }

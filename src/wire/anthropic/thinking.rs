@@ -4,21 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::model::ModelSettings;
 use crate::render::profile::{Profile, Thinking};
-use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
+use crate::render::prompt::Prompt;
+use crate::wire::claude::{self, LEAST_BUDGET};
 use crate::wire::json::count;
-
-/// The smallest budget that is accepted.
-const LEAST: u32 = 1_024;
-
-/// What an effort is in tokens.
-const BUDGETS: &[(&str, u32)] = &[
-    ("minimal", LEAST),
-    ("low", 2_048),
-    ("medium", 8_192),
-    ("high", 16_384),
-    ("xhigh", 24_576),
-    ("max", 24_576),
-];
 
 /// How a request is told to think.
 #[derive(Debug, Default, PartialEq)]
@@ -51,7 +39,7 @@ impl Thought {
             },
             (Some(effort), Thinking::Budget) => by_budget(effort, settings, max_tokens),
         };
-        if thought.has_budget() && is_begun_without(&prompt.turns) {
+        if thought.has_budget() && claude::is_begun_without(&prompt.turns) {
             return Self { thinking: None, ..thought };
         }
         thought
@@ -89,33 +77,17 @@ fn as_told(settings: &ModelSettings, plain: Thought) -> Thought {
 /// the bound that the agent leaves open, and fits below the one that it sets.
 fn by_budget(effort: &str, settings: &ModelSettings, max_tokens: u32) -> Thought {
     let plain = Thought { max_tokens, ..Thought::default() };
-    let known = BUDGETS.iter().find(|(name, _)| *name == effort).map(|(_, budget)| *budget);
-    let Some(budget) = known.or_else(|| effort.parse().ok()) else {
+    let Some(budget) = claude::budget(effort) else {
         // An effort that is not known here may be known there.
         return Thought { effort: Some(effort.to_owned()), ..plain };
     };
-    let budget = budget.max(LEAST);
     let (budget, max_tokens) = match settings.max_output_tokens {
         Some(most) => (budget.min(most.saturating_sub(1)), most),
         None => (budget, max_tokens.saturating_add(budget)),
     };
-    if budget < LEAST {
+    if budget < LEAST_BUDGET {
         return plain;
     }
     let thinking = Some(json!({"type": "enabled", "budget_tokens": budget}));
     Thought { thinking, max_tokens, ..plain }
-}
-
-/// Whether the model is in the middle of calling tools and did not begin to by thinking, as when another
-/// model began: with a budget of tokens this is refused.
-fn is_begun_without(turns: &[PromptTurn]) -> bool {
-    let is_called = turns.last().is_some_and(|turn| turn.role == Role::Tool);
-    let calling = turns.iter().rev();
-    let calling = calling.take_while(|turn| matches!(turn.role, Role::Tool | Role::Assistant));
-    let first = calling.filter(|turn| turn.role == Role::Assistant).last();
-    let thinks = |turn: &PromptTurn| {
-        let first = turn.blocks.first();
-        matches!(first, Some(Block::Thinking { .. } | Block::RedactedThinking { .. }))
-    };
-    is_called && first.is_some_and(|turn| !thinks(turn))
 }

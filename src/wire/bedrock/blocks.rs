@@ -30,6 +30,7 @@ pub(super) struct Blocks {
     list: Vec<Block>,
     /// Where in the list the block of an index is.
     places: BTreeMap<u64, usize>,
+    n_calls: usize,
 }
 
 impl Blocks {
@@ -38,11 +39,17 @@ impl Blocks {
         self.list.iter()
     }
 
+    /// How many calls have begun, placeholders with them.
+    pub(super) const fn n_calls(&self) -> usize {
+        self.n_calls
+    }
+
     /// Begins a block. A later block of the same index is one of its own.
     pub(super) fn begin(&mut self, index: Option<u64>, block: Block) {
         if let Some(index) = index {
             self.places.insert(index, self.list.len());
         }
+        self.n_calls += usize::from(matches!(block, Block::Call { .. }));
         self.list.push(block);
     }
 

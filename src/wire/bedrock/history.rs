@@ -7,7 +7,8 @@
 use serde_json::Value;
 
 use crate::domain::file::FilePart;
-use crate::render::converse::{BesideResults, ConverseFacts};
+use crate::render::converse::BesideResults;
+use crate::render::profile::Profile;
 use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::wire::json::text;
 
@@ -72,8 +73,12 @@ impl<'p> Message<'p> {
     }
 }
 
-/// The messages of a conversation. Neighbouring turns of one speaker become one message.
-pub(super) fn messages<'p>(turns: &'p [PromptTurn], facts: ConverseFacts) -> Vec<Message<'p>> {
+/// The messages of a conversation. Neighbouring turns of one speaker become one message, except that the
+/// user stands behind every turn of a model that would take the last one for one to go on with.
+pub(super) fn messages<'p>(turns: &'p [PromptTurn], profile: &Profile) -> Vec<Message<'p>> {
+    let facts = profile.converse;
+    let is_open =
+        |last: &Message<'_>| last.speaker == Speaker::Assistant && !profile.ends_with_reply;
     let mut messages: Vec<Message<'p>> = Vec::new();
     for turn in turns {
         let blocks: Vec<&Block> = turn.blocks.iter().filter(|block| is_told(block)).collect();
@@ -82,6 +87,9 @@ pub(super) fn messages<'p>(turns: &'p [PromptTurn], facts: ConverseFacts) -> Vec
         }
         let speaker = Speaker::of(turn.role);
         if messages.is_empty() && speaker == Speaker::Assistant && !facts.begins_with_reply {
+            messages.push(Message::filler(Speaker::User));
+        }
+        if speaker == Speaker::Assistant && messages.last().is_some_and(is_open) {
             messages.push(Message::filler(Speaker::User));
         }
         let last = messages.last_mut().filter(|message| message.speaker == speaker);
@@ -96,6 +104,9 @@ pub(super) fn messages<'p>(turns: &'p [PromptTurn], facts: ConverseFacts) -> Vec
         let mut message = Message { speaker, pieces: Vec::new() };
         message.add(&blocks);
         messages.push(message);
+    }
+    if messages.last().is_some_and(is_open) {
+        messages.push(Message::filler(Speaker::User));
     }
     messages
 }

@@ -6,20 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::domain::model::ModelSettings;
 use crate::render::converse::ConverseReasoning as Way;
 use crate::render::profile::Profile;
-use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
-
-/// The smallest budget that Claude accepts, in tokens.
-const LEAST: u32 = 1_024;
-
-/// What an effort is in tokens.
-const BUDGETS: &[(&str, u32)] = &[
-    ("minimal", LEAST),
-    ("low", 2_048),
-    ("medium", 8_192),
-    ("high", 16_384),
-    ("xhigh", 24_576),
-    ("max", 24_576),
-];
+use crate::render::prompt::Prompt;
+use crate::wire::claude::{self, LEAST_BUDGET};
 
 /// What a request says of reasoning, and what it leaves out for it.
 #[derive(Debug, Default, PartialEq)]
@@ -47,7 +35,7 @@ impl Reasoning {
         let kind = |members: &Map<String, Value>| {
             members.get("thinking")?.get("type")?.as_str().map(str::to_owned)
         };
-        if kind(&members).as_deref() == Some("enabled") && is_begun_without(&prompt.turns) {
+        if kind(&members).as_deref() == Some("enabled") && claude::is_begun_without(&prompt.turns) {
             members.remove("thinking");
         }
         let nova = members.get("reasoningConfig").and_then(|it| it.get("maxReasoningEffort"));
@@ -99,26 +87,11 @@ fn of_nova(effort: &str) -> &str {
 /// An effort in tokens, or a number of tokens as it is. The budget is a part of the reply, and fits below
 /// the bound that the agent sets.
 fn by_budget(effort: &str, most: Option<u32>) -> Value {
-    let known = BUDGETS.iter().find(|(name, _)| *name == effort).map(|(_, budget)| *budget);
-    let Some(budget) = known.or_else(|| effort.parse().ok()) else { return json!({}) };
+    let Some(budget) = claude::budget(effort) else { return json!({}) };
     let room = most.map_or(u32::MAX, |most| most.saturating_sub(1));
-    let budget = budget.max(LEAST).min(room);
-    if budget < LEAST {
+    let budget = budget.min(room);
+    if budget < LEAST_BUDGET {
         return json!({});
     }
     json!({"thinking": {"type": "enabled", "budget_tokens": budget}})
-}
-
-/// Whether the model is in the middle of calling tools and did not begin to by thinking, as when another
-/// model began: with a budget of tokens this is refused.
-fn is_begun_without(turns: &[PromptTurn]) -> bool {
-    let is_called = turns.last().is_some_and(|turn| turn.role == Role::Tool);
-    let calling = turns.iter().rev();
-    let calling = calling.take_while(|turn| matches!(turn.role, Role::Tool | Role::Assistant));
-    let first = calling.filter(|turn| turn.role == Role::Assistant).last();
-    let thinks = |turn: &PromptTurn| {
-        let first = turn.blocks.first();
-        matches!(first, Some(Block::Thinking { .. } | Block::RedactedThinking { .. }))
-    };
-    is_called && first.is_some_and(|turn| !thinks(turn))
 }

@@ -12,7 +12,7 @@ use crate::domain::message::{
     UnknownPart,
 };
 use crate::domain::model::{FinishReason, Provider, Usage};
-use crate::wire::assembly::Assembly;
+use crate::wire::assembly::{Assembly, check_calls};
 use crate::wire::json::{count, items, present, storable, text};
 use crate::wire::{DeltaPiece, WireError, failure};
 
@@ -260,7 +260,7 @@ impl Assembly for ConverseReply {
             }
             Some(_) => {}
         }
-        Ok(())
+        check_calls(self.blocks.n_calls())
     }
 
     fn add_body(&mut self, body: &Value) -> Result<(), WireError> {

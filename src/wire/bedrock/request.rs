@@ -10,6 +10,7 @@ use crate::domain::ledger::{AgentPart, Origin};
 use crate::domain::tool::ToolDefinition;
 use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
+use crate::wire::claude::{LEAST_TOP_P, STUB};
 use crate::wire::writer::{Array, Encoded, Object, Writer};
 
 /// Members that `extra_body` cannot touch.
@@ -17,13 +18,6 @@ const OWNED: &[&str] = &["messages", "system", "toolConfig"];
 
 /// Members that are objects, to which `extra_body` adds.
 const MERGED: &[&str] = &["inferenceConfig", "additionalModelRequestFields", "outputConfig"];
-
-/// The tool that stands for all when none is offered: a conversation with calls in it is refused without
-/// tools. It depends on nothing, so that every such request begins alike.
-const STUB: (&str, &str) = ("unavailable", "No tool is available now. Do not call this.");
-
-/// The lowest `topP` that Claude takes while it thinks.
-const LEAST_TOP_P: f64 = 0.95;
 
 /// The request body.
 pub(super) fn encode(prompt: &Prompt, profile: &Profile) -> Encoded {
@@ -53,7 +47,7 @@ pub(super) fn encode(prompt: &Prompt, profile: &Profile) -> Encoded {
         body.conversation("messages", |list| {
             let result_status = profile.converse.result_status;
             let mut content = Content { result_status, names: Names::default() };
-            for message in &history::messages(&prompt.turns, profile.converse) {
+            for message in &history::messages(&prompt.turns, profile) {
                 content.add_message(list, message);
             }
         });

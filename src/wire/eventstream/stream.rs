@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Frame, FrameDecoder, FrameError, FrameKind};
 use crate::domain::message::{Reply, ReplyState};
-use crate::wire::assembly::{Assembly, Head, truncated};
+use crate::wire::assembly::{Assembly, Flaw, Head, truncated, whole};
 use crate::wire::codec::DecodeStream;
 use crate::wire::mask::excerpt;
 use crate::wire::{DeltaPiece, WireError, failure, json};
@@ -22,6 +22,7 @@ pub struct FrameStream<A> {
     frames: FrameDecoder,
     assembly: A,
     head: Head,
+    flaw: Flaw,
     /// Something other than white space has come.
     has_begun: bool,
 }
@@ -29,8 +30,18 @@ pub struct FrameStream<A> {
 impl<A: Assembly> FrameStream<A> {
     /// A decoder that has seen nothing yet.
     pub fn new(assembly: A) -> Self {
-        let (frames, head) = (FrameDecoder::default(), Head::default());
-        Self { frames, assembly, head, has_begun: false }
+        let (frames, head, flaw) = (FrameDecoder::default(), Head::default(), Flaw::default());
+        Self { frames, assembly, head, flaw, has_begun: false }
+    }
+
+    /// Takes the frames that are whole.
+    fn read(&mut self) -> Result<(), WireError> {
+        while !self.is_done()
+            && let Some(frame) = self.frames.next_frame()?
+        {
+            self.take(&frame)?;
+        }
+        Ok(())
     }
 
     fn take(&mut self, frame: &Frame) -> Result<(), WireError> {
@@ -61,6 +72,7 @@ fn exception(frame: &Frame, data: &Value) -> WireError {
 
 impl<A: Assembly> DecodeStream for FrameStream<A> {
     fn push(&mut self, bytes: &[u8]) -> Result<Vec<DeltaPiece>, WireError> {
+        self.flaw.check()?;
         if self.is_done() {
             return Ok(Vec::new());
         }
@@ -72,16 +84,12 @@ impl<A: Assembly> DecodeStream for FrameStream<A> {
             return Ok(Vec::new());
         }
         self.frames.feed(bytes);
-        while !self.is_done()
-            && let Some(frame) = self.frames.next_frame()?
-        {
-            self.take(&frame)?;
-        }
-        Ok(self.assembly.take_pieces())
+        let read = self.read();
+        self.flaw.after(read, self.assembly.take_pieces())
     }
 
     fn is_done(&self) -> bool {
-        self.assembly.is_done()
+        self.flaw.is_found() || self.assembly.is_done()
     }
 
     fn is_complete(&self) -> bool {
@@ -93,9 +101,10 @@ impl<A: Assembly> DecodeStream for FrameStream<A> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Reply, WireError> {
+        self.flaw.check()?;
         if self.head.is_json() {
             return self.head.read(&mut self.assembly);
         }
-        if self.is_complete() { self.assembly.whole() } else { Err(truncated(A::END)) }
+        if self.is_complete() { whole(&self.assembly) } else { Err(truncated(A::END)) }
     }
 }

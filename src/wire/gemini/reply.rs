@@ -13,7 +13,7 @@ use crate::domain::message::{
     Reply, ReplyPart, ReplyState, TextPart, ThinkingPart, ToolCallPart, UnknownPart,
 };
 use crate::domain::model::{FinishReason, Provider, Usage};
-use crate::wire::assembly::{Assembly, truncated};
+use crate::wire::assembly::{Assembly, check_calls, truncated};
 use crate::wire::failure;
 use crate::wire::json::{count, items, label, present, storable, text};
 use crate::wire::{DeltaPiece, WireError};
@@ -101,6 +101,7 @@ impl GeminiReply {
     fn add_candidate(&mut self, candidate: &Value) -> Result<(), WireError> {
         for part in candidate.get("content").map_or(&[][..], |content| items(content, "parts")) {
             self.add_part(part);
+            check_calls(self.n_calls)?;
             if self.parts.len() > MAX_PARTS {
                 let error = WireError::protocol("the reply has too many parts");
                 return Err(WireError { retryable: false, ..error });

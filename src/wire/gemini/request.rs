@@ -12,6 +12,7 @@ use crate::domain::tool::ToolDefinition;
 use crate::render::google::GeminiGeneration;
 use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
+use crate::wire::asked::asked;
 use crate::wire::writer::{Array, Encoded, Object, Writer};
 
 /// Members that `extra_body` cannot add as they are: the prompt itself, and what is merged with members
@@ -49,7 +50,9 @@ pub(super) fn encode(prompt: &Prompt, profile: &Profile) -> Encoded {
                 body.value(name, value, &setting);
             }
         }
-        body.conversation("contents", |list| contents::add(list, &prompt.turns, profile));
+        body.conversation("contents", |list| {
+            contents::add(list, &asked(prompt, profile).turns, profile)
+        });
     })
 }
 

@@ -3,6 +3,7 @@
 mod reply;
 mod request;
 
+use super::asked::asked;
 use super::assembly;
 use super::codec::{Codec, DecodeStream, Endpoint, Framing};
 use super::lines::LineStream;
@@ -21,8 +22,8 @@ impl Codec for Ollama {
         Endpoint { path: "api/chat".to_owned(), query: &[], headers: &[], framing: Framing::Lines }
     }
 
-    fn encode(&self, prompt: &Prompt, _profile: &Profile, stream: bool) -> Encoded {
-        request::encode(prompt, stream)
+    fn encode(&self, prompt: &Prompt, profile: &Profile, stream: bool) -> Encoded {
+        request::encode(&asked(prompt, profile), stream)
     }
 
     fn decode(&self, provider: Provider, body: &[u8]) -> Result<Reply, WireError> {

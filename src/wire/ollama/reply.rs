@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::domain::event::DeltaKind;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart, UnknownPart};
 use crate::domain::model::{FinishReason, Provider, Usage};
-use crate::wire::assembly::Assembly;
+use crate::wire::assembly::{Assembly, check_calls};
 use crate::wire::failure;
 use crate::wire::json::{count, items, present, storable, storable_value, text};
 use crate::wire::openai_chat::calls::Calls;
@@ -77,10 +77,7 @@ impl OllamaReply {
         for call in items(message, "tool_calls") {
             let piece = self.calls.add_whole(call);
             self.emit(DeltaKind::ToolCall, &piece);
-            if self.calls.is_too_many() {
-                let error = WireError::protocol("the reply has too many tool calls");
-                return Err(WireError { retryable: false, ..error });
-            }
+            check_calls(self.calls.len())?;
         }
         Ok(())
     }

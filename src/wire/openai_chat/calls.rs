@@ -9,9 +9,6 @@ use crate::domain::id::CallId;
 use crate::domain::message::ToolCallPart;
 use crate::wire::json::{is_hollow, storable, storable_value, text};
 
-/// The most calls that one reply may hold; looking for a fragment's call is linear in them.
-const MAX_CALLS: usize = 1_000;
-
 /// The longest arguments that are looked at to tell a new call from the rest of an old one.
 const MAX_TELLTALE: usize = 16 * 1024;
 
@@ -144,20 +141,23 @@ impl Calls {
         piece
     }
 
-    /// The call a fragment belongs to: the one with its index, else the one with its id, else the
-    /// one that began last. A new id in a known index is a new call.
+    /// The call a fragment belongs to: the one with its id among those with its index, else the last one
+    /// with its index, else the one that began last. A new id in a known index is a new call.
     fn slot_for(&mut self, fragment: &Fragment<'_>) -> Option<&mut Slot> {
-        let by_id = fragment.index.is_none() && !fragment.id.is_empty();
-        let slot = self.slots.iter_mut().rev().find(|slot| {
-            let index_fits = fragment.index.is_none() || slot.index == fragment.index;
-            index_fits && (!by_id || slot.id == fragment.id)
-        })?;
-        slot.continues_with(fragment).then_some(slot)
+        let has_id = !fragment.id.is_empty();
+        let fits = |slot: &Slot| fragment.index.is_none() || slot.index == fragment.index;
+        let is_same = |slot: &Slot| has_id && slot.id == fragment.id && fits(slot);
+        if let Some(place) = self.slots.iter().rposition(is_same) {
+            return self.slots.get_mut(place);
+        }
+        let slot = self.slots.iter_mut().rev().find(|slot| fits(slot))?;
+        let by_id = fragment.index.is_none() && has_id;
+        (!by_id && slot.continues_with(fragment)).then_some(slot)
     }
 
-    /// Whether there are more calls than a reply may hold.
-    pub(in crate::wire) const fn is_too_many(&self) -> bool {
-        self.slots.len() > MAX_CALLS
+    /// How many calls have begun. Looking for a fragment's call is linear in them.
+    pub(in crate::wire) const fn len(&self) -> usize {
+        self.slots.len()
     }
 
     /// Whether there is no call.

@@ -11,7 +11,7 @@ use crate::domain::message::{
     UnknownPart,
 };
 use crate::domain::model::{FinishReason, Provider, Usage};
-use crate::wire::assembly::Assembly;
+use crate::wire::assembly::{Assembly, check_calls};
 use crate::wire::failure;
 use crate::wire::json::{items, present, storable, storable_value, text};
 use crate::wire::think::{Splitter, ThinkTags};
@@ -63,11 +63,7 @@ impl ChatReply {
     }
 
     fn check_calls(&self) -> Result<(), WireError> {
-        if self.calls.is_too_many() {
-            let error = WireError::protocol("the reply has too many tool calls");
-            return Err(WireError { retryable: false, ..error });
-        }
-        Ok(())
+        check_calls(self.calls.len())
     }
 
     /// Takes what bodies and chunks have in common and gives back the choices that are this reply:

@@ -11,6 +11,8 @@ use crate::domain::tool::ToolDefinition;
 use crate::render::chat::{ChatFacts, EffortPlace, ForcedChoice, SchemaSupport};
 use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
+use crate::wire::asked::asked;
+use crate::wire::json::{count, text};
 use crate::wire::schema;
 use crate::wire::writer::{Array, Encoded, Writer};
 
@@ -54,7 +56,9 @@ pub(super) fn encode(prompt: &Prompt, profile: &Profile, stream: bool) -> Encode
                 body.value(name, value, &setting);
             }
         }
-        body.conversation("messages", |messages| add_messages(messages, prompt, profile));
+        body.conversation("messages", |messages| {
+            add_messages(messages, &asked(prompt, profile), profile);
+        });
     })
 }
 
@@ -118,6 +122,15 @@ fn effort(settings: &ModelSettings, place: EffortPlace) -> (&'static str, Option
     }
 }
 
+/// Whether the model is told to reason, which `reasoning` in `extra_body` may do as well.
+fn is_told_to_reason(settings: &ModelSettings) -> bool {
+    let Some(more) = extra(settings, "reasoning") else { return reasons(settings) };
+    let effort = settings.reasoning_effort.as_deref().or_else(|| text(more, "effort"));
+    let is_on = more.get("enabled").is_some_and(|enabled| enabled == true);
+    let has_budget = count(more, "max_tokens").is_some_and(|most| most > 0);
+    effort.map_or(is_on || has_budget, |effort| effort != "none")
+}
+
 /// Whether the model thinks, which `thinking` in `extra_body` may turn off.
 fn thinks(settings: &ModelSettings) -> bool {
     let kind = extra(settings, "thinking").and_then(|thinking| thinking.get("type"));
@@ -131,7 +144,11 @@ fn tool_choice(
     tools: &[ToolDefinition],
     (settings, facts): (&ModelSettings, ChatFacts),
 ) -> Option<Value> {
-    let can_force = facts.forced_choice == ForcedChoice::Always || !thinks(settings);
+    let can_force = match facts.forced_choice {
+        ForcedChoice::Always => true,
+        ForcedChoice::UnlessThinking => !thinks(settings),
+        ForcedChoice::UnlessReasoning => !is_told_to_reason(settings),
+    };
     match choice {
         "auto" | "none" => Some(json!(choice)),
         "required" => can_force.then(|| json!(facts.any_tool)),

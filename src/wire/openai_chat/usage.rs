@@ -30,6 +30,7 @@ fn read(usage: &Value) -> Option<Usage> {
         cache_read: count(of_input, "cached_tokens")
             .or_else(|| count(usage, "prompt_cache_hit_tokens"))
             .or_else(|| count(usage, "num_cached_tokens"))
+            .or_else(|| count(usage, "cached_tokens"))
             .unwrap_or(0),
         cache_write: count(of_input, "cache_write_tokens").unwrap_or(0),
         reasoning,

@@ -90,6 +90,12 @@ fn whole(reading: &Reading, steps: &[StepContent]) -> String {
     encoded(&render(&input, &reading.profile), &reading.model, &reading.profile)
 }
 
+/// Whether a filler of the user stands behind the model's last turn.
+fn is_filled(prompt: &Prompt, reading: &Reading) -> bool {
+    let last = prompt.turns.iter().rfind(|turn| !turn.blocks.is_empty());
+    !reading.profile.ends_with_reply && last.is_some_and(|turn| turn.role == Role::Assistant)
+}
+
 /// Whether a conversation ends with what every other may go on from: the user's turn, with nothing that
 /// has to stand behind it.
 fn is_asked(prompt: &Prompt, reading: &Reading) -> bool {
@@ -120,7 +126,8 @@ proptest! {
                 for (longer, later) in bodies.iter().zip(&prompts).skip(at + 1) {
                     let next = later.turns.get(prompts[at].turns.len());
                     let is_answered = next.is_some_and(|turn| turn.role == Role::Assistant);
-                    if !(wire.begins_with_all || is_answered || is_asked(&prompts[at], &reading)) {
+                    let goes_on = wire.begins_with_all && !is_filled(&prompts[at], &reading);
+                    if !(goes_on || is_answered || is_asked(&prompts[at], &reading)) {
                         continue;
                     }
                     prop_assert!(longer.starts_with(shorter), "{shorter}\n{longer}");

@@ -1,5 +1,6 @@
 //! What whole histories look like on the wire, byte for byte.
 
+mod bounds;
 mod bytes;
 mod checks;
 mod claims;

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::{
     assistant, block, call, message, messages, opaque, profile, prompt, result, said, system, text,
-    thinking, tools, turn, user,
+    thinking, tool, tools, turn, user,
 };
 use crate::domain::file::{FileBytes, FilePart, FileSource, FileText, FileUrl};
 use crate::domain::ledger::{Origin, Place};
-use crate::render::prompt::{Block, PromptTurn, Role};
+use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
 use crate::wire::Codec as _;
 use crate::wire::anthropic::AnthropicMessages;
 
@@ -259,7 +259,7 @@ fn images_and_documents_stand_where_they_were_said() {
 /// The bytes of a request without the brackets that end it.
 fn open(turns: &[PromptTurn]) -> String {
     let encoded = AnthropicMessages.encode(
-        &prompt(turns.to_vec()),
+        &Prompt { tools: vec![tool("f")], ..prompt(turns.to_vec()) },
         &profile("anthropic_native_system"),
         true,
     );
@@ -301,4 +301,21 @@ fn every_byte_has_an_origin_and_the_conversation_is_found() {
     let conversation = &encoded.body[encoded.conversation_at..];
     assert!(conversation.starts_with(b"{\"role\":\"user\""));
     assert!(encoded.spans.iter().any(|span| span.origin.place == Place::Wire));
+}
+
+#[test]
+fn what_follows_an_empty_reply_to_an_entry_of_the_system_stands_behind_both() {
+    let turns = vec![user("a"), system("s"), assistant(vec![said(" ")]), user("b"), system("t")];
+    let expected = json!([
+        message("user", "a"),
+        message("system", "s"),
+        message("assistant", "."),
+        message("user", "b"),
+        message("system", "t"),
+    ]);
+    assert_eq!(messages(turns.clone()), expected);
+    assert!(open(&turns[..4]).starts_with(&open(&turns[..2])));
+    // Where the system said nothing, the user goes on.
+    let said_twice = messages(vec![user("a"), assistant(vec![said(" ")]), user("b")]);
+    assert_eq!(said_twice, json!([{"role": "user", "content": [block("a"), block("b")]}]));
 }

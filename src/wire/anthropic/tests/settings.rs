@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{assistant, body, call, profile, prompt, result, said, thinking, tool, tools, user};
+use super::{
+    assistant, body, call, profile, prompt, result, said, system, thinking, tool, tools, user,
+};
 use crate::domain::model::ModelSettings;
 use crate::render::prompt::{Prompt, PromptTurn};
 use crate::wire::Codec as _;
@@ -232,4 +234,45 @@ fn a_request_names_the_version_and_the_path_and_takes_events() {
     assert_eq!(endpoint.headers, [("anthropic-version", "2023-06-01")]);
     assert_eq!(endpoint.query, []);
     assert_eq!(endpoint.framing.media_type(), "text/event-stream");
+}
+
+#[test]
+fn a_stub_that_may_not_be_called_stands_for_the_tools_where_a_conversation_has_calls() {
+    let called =
+        || vec![user("a"), assistant(vec![call("1")]), tools(vec![result("1", "b", false)])];
+    let settings =
+        ModelSettings { tool_choice: Some("required".to_owned()), ..effort("low", None) };
+    let sent = body(&Prompt { settings, ..prompt(called()) }, &profile("anthropic"));
+    assert_eq!(sent["tools"][0]["name"], json!("unavailable"));
+    assert_eq!(sent["tools"][0]["input_schema"]["type"], json!("object"));
+    assert_eq!(sent["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(sent["tool_choice"], json!({"type": "none"}));
+    let sent = body(&Prompt { tools: vec![tool("f")], ..prompt(called()) }, &profile("anthropic"));
+    assert_eq!((&sent["tools"][0]["name"], sent.get("tool_choice")), (&json!("f"), None));
+    let sent = body(&prompt(vec![user("a")]), &profile("anthropic"));
+    assert_eq!((sent.get("tools"), sent.get("tool_choice")), (None, None));
+}
+
+#[test]
+fn what_is_said_behind_results_does_not_end_a_loop_that_began_without_thinking() {
+    let sent = |turns: Vec<PromptTurn>| {
+        let prompt = Prompt { turns, ..asked(effort("low", None)) };
+        body(&prompt, &profile("anthropic_by_budget"))["thinking"]["type"].clone()
+    };
+    let loop_of = |blocks| {
+        vec![
+            user("a"),
+            assistant(blocks),
+            tools(vec![result("1", "ok", false)]),
+            user("b"),
+            system("c"),
+        ]
+    };
+    let unthinking = loop_of(vec![call("1")]);
+    assert_eq!(sent(unthinking.clone()), Value::Null);
+    assert_eq!(sent(loop_of(vec![thinking("h", "s"), call("1")])), json!("enabled"));
+    let again = vec![assistant(vec![call("2")]), tools(vec![result("2", "ok", false)])];
+    assert_eq!(sent([unthinking.clone(), again].concat()), Value::Null);
+    let over = vec![assistant(vec![said("d")]), user("e")];
+    assert_eq!(sent([unthinking, over].concat()), json!("enabled"));
 }

@@ -18,12 +18,17 @@ use crate::wire::tests::recordings::{Recording, recordings};
 /// Requests that differ on purpose. The list may only shrink.
 const DIFFER: &[(&str, &str)] = &[
     ("bedrock-converse-002-400-tool-followup-media-input", OBJECTS),
+    ("bedrock-converse-008-plain", BEGUN),
     ("bedrock-converse-036-400-tool-followup-media-input", OBJECTS),
     ("bedrock-converse-045-400-tool-followup-media-input", OBJECTS),
     ("bedrock-converse-052-400-tool-followup-media-input", OBJECTS),
 ];
 
-/// Why they do.
+/// Why one does.
+const BEGUN: &str =
+    "a beginning of the reply, which newer models refuse: the user stands behind it";
+
+/// Why the others do.
 const OBJECTS: &str =
     "files are told by their bytes on the user's channel, never by an object of S3";
 
@@ -70,12 +75,16 @@ fn block(value: &Value, role: Role) -> Option<Block> {
 /// The turns of a message: results are a turn of their own.
 fn turns(message: &Value) -> Vec<PromptTurn> {
     let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };
-    let of_block = |value: &Value| {
-        let block = block(value, role)?;
+    let mut turns: Vec<PromptTurn> = Vec::new();
+    for block in message["content"].as_array().unwrap().iter().filter_map(|it| block(it, role)) {
         let is_result = matches!(block, Block::ToolResult { .. });
-        Some(PromptTurn { role: if is_result { Role::Tool } else { role }, blocks: vec![block] })
-    };
-    message["content"].as_array().unwrap().iter().filter_map(of_block).collect()
+        let role = if is_result { Role::Tool } else { role };
+        match turns.last_mut().filter(|turn| turn.role == role) {
+            Some(turn) => turn.blocks.push(block),
+            None => turns.push(PromptTurn { role, blocks: vec![block] }),
+        }
+    }
+    turns
 }
 
 fn tools(body: &Value) -> Vec<ToolDefinition> {

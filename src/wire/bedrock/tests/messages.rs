@@ -77,8 +77,7 @@ fn neighbouring_turns_of_one_speaker_are_one_message() {
     let turns = vec![
         user(vec![text("a")]),
         user(vec![text("b")]),
-        assistant(vec![said("c")]),
-        assistant(vec![call("1")]),
+        assistant(vec![said("c"), call("1")]),
         results(vec![result("1", "d", false)]),
         user(vec![text("e")]),
     ];
@@ -172,4 +171,18 @@ fn documents_stand_beside_a_text_and_have_names_of_their_own() {
         {"image": {"format": "jpeg", "source": source}},
     ]}]);
     assert_eq!(messages(turns, CLAUDE), expected);
+}
+
+#[test]
+fn the_user_stands_behind_every_turn_of_the_model() {
+    let turns = vec![user(vec![text("a")]), assistant(vec![said("b")]), assistant(vec![said("c")])];
+    let filler = json!({"role": "user", "content": [{"text": "."}]});
+    for model in [CLAUDE, LLAMA] {
+        let sent = messages(turns.clone(), model);
+        assert_eq!(sent[1], json!({"role": "assistant", "content": [{"text": "b"}]}));
+        assert_eq!(sent[2], filler);
+        assert_eq!(sent[3], json!({"role": "assistant", "content": [{"text": "c"}]}));
+        assert_eq!(sent[4], filler);
+        assert_eq!(sent.as_array().unwrap().len(), 5);
+    }
 }

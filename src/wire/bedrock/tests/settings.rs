@@ -191,7 +191,9 @@ fn thinking_that_extra_members_ask_for_counts_like_a_setting() {
     assert_eq!(sent["additionalModelRequestFields"], json!({"thinking": thinking}));
     assert_eq!(sent["toolConfig"]["toolChoice"], json!({"auto": {}}));
     // In the middle of calling tools, thinking cannot begin.
-    let midway = Prompt { settings, ..called() };
+    let mut midway = Prompt { settings, ..called() };
+    assert_eq!(body(&midway, CLAUDE_BUDGET).get("additionalModelRequestFields"), None);
+    midway.turns.push(user(vec![text("more")]));
     assert_eq!(body(&midway, CLAUDE_BUDGET).get("additionalModelRequestFields"), None);
 }
 

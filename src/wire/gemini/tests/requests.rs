@@ -98,8 +98,7 @@ fn results_stand_alone_right_after_their_calls() {
     let turns = vec![
         turn(Role::User, vec![text("a")]),
         turn(Role::User, vec![text("b")]),
-        turn(Role::Assistant, vec![said("c")]),
-        turn(Role::Assistant, vec![call("1", "f", None), call("2", "g", None)]),
+        turn(Role::Assistant, vec![said("c"), call("1", "f", None), call("2", "g", None)]),
         turn(Role::Tool, vec![result("1", "f", false), result("2", "g", true)]),
         turn(Role::User, vec![text("d")]),
         turn(Role::System, vec![text("e")]),
@@ -203,7 +202,8 @@ fn the_user_comes_first() {
     let empty = json!({"role": "user", "parts": [{"text": ""}]});
     assert_eq!(contents(Vec::new(), NEW), json!([empty]));
     let model = contents(vec![turn(Role::Assistant, vec![said("a")])], NEW);
-    assert_eq!(model, json!([empty, {"role": "model", "parts": [{"text": "a"}]}]));
+    let filler = json!({"role": "user", "parts": [{"text": "."}]});
+    assert_eq!(model, json!([empty, {"role": "model", "parts": [{"text": "a"}]}, filler]));
 }
 
 #[test]
@@ -333,5 +333,18 @@ fn what_is_cached_is_not_told_again() {
     assert_eq!(told["cachedContent"], "cachedContents/x");
     for absent in ["systemInstruction", "tools", "toolConfig", "generationConfig"] {
         assert_eq!(told.get(absent), None, "{absent}");
+    }
+}
+
+#[test]
+fn the_user_stands_behind_every_turn_of_the_model() {
+    let of_model = |said_text| turn(Role::Assistant, vec![said(said_text)]);
+    let turns = [asked(), vec![of_model("b"), of_model("c")]].concat();
+    let expected = ["hi", "b", ".", "c", "."];
+    for model in [OLD, NEW] {
+        let sent = contents(turns.clone(), model);
+        let texts = sent.as_array().unwrap().iter().map(|content| &content["parts"][0]["text"]);
+        assert_eq!(texts.collect::<Vec<_>>(), expected);
+        assert_eq!(sent[4]["role"], "user");
     }
 }

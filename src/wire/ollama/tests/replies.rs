@@ -93,9 +93,10 @@ fn a_stream_is_a_reply_only_after_a_line_that_says_it_is_done() {
 fn an_error_may_come_in_the_middle() {
     let body = lines(&[message(&json!({"content": "Ha"})), json!({"error": "it broke"})]);
     let mut decoder = Ollama.stream(Provider::Ollama);
-    let error = decoder.push(body.as_bytes()).unwrap_err();
-    assert_eq!((error.kind, error.detail.as_str()), (Kind::Server, "it broke"));
+    assert_eq!(decoder.push(body.as_bytes()).map(|told| told.len()), Ok(1));
     let partial = decoder.partial();
+    let error = decoder.finish().unwrap_err();
+    assert_eq!((error.kind, error.detail.as_str()), (Kind::Server, "it broke"));
     assert_eq!((partial.text().as_deref(), partial.state), (Some("Ha"), ReplyState::Interrupted));
 }
 

@@ -115,6 +115,15 @@ fn fragments_of_calls_are_merged_whatever_their_indexes_and_ids_are() {
             ],
         ),
         (
+            "every index the same, taking turns",
+            vec![
+                fragment(json!(0), json!("a"), "f", "{"),
+                fragment(json!(0), json!("b"), "g", "{"),
+                fragment(json!(0), json!("a"), "", "}"),
+                fragment(json!(0), json!("b"), "g", "}"),
+            ],
+        ),
+        (
             "by id",
             vec![
                 fragment(none.clone(), json!("a"), "f", "{"),
@@ -306,4 +315,13 @@ fn a_reply_with_calls_without_end_is_refused_for_good() {
     for error in [whole, streamed] {
         assert_eq!((error.kind, error.retryable), (ModelErrorKind::Protocol, false));
     }
+}
+
+#[test]
+fn what_moonshot_read_from_its_cache_is_counted() {
+    let usage = json!({"prompt_tokens": 9, "completion_tokens": 1, "cached_tokens": 7});
+    let choice = json!({"finish_reason": "stop", "message": {"content": "a"}});
+    let body = json!({"choices": [choice], "usage": usage}).to_string();
+    let reply = OpenaiChat.decode(Provider::Openai, body.as_bytes()).unwrap();
+    assert_eq!(reply.usage.map(|usage| (usage.input, usage.cache_read)), Some((9, 7)));
 }

@@ -191,7 +191,62 @@ fn user_and_model_take_turns_where_they_have_to() {
     assert_eq!(body["messages"][0]["content"], parts);
     assert_eq!(body["messages"][6]["content"], json!([{"type": "text", "text": "d"}]));
     let mut told = model(Provider::Openai, "mine", LOCAL);
-    assert_eq!(roles(&prompt, &told).len(), 6);
+    let plain = ["user", "user", "assistant", "user", "assistant", "tool", "user"];
+    assert_eq!(roles(&prompt, &told), plain);
     told.profile.alternates = Some(true);
     assert_eq!(roles(&prompt, &told), expected);
+}
+
+#[test]
+fn the_user_stands_behind_every_turn_of_a_model_that_would_go_on_with_it() {
+    let turns = vec![
+        turn(Role::User, vec![text("a")]),
+        turn(Role::Assistant, vec![said("b")]),
+        turn(Role::Assistant, vec![said("c")]),
+    ];
+    let prompt = prompt(turns);
+    let filled = ["user", "assistant", "user", "assistant", "user"];
+    for spec in [
+        model(Provider::Mistral, "m", None),
+        model(Provider::Deepseek, "m", None),
+        model(Provider::Openai, "m", LOCAL),
+        model(Provider::Openai, "gemma", LOCAL),
+    ] {
+        assert_eq!(roles(&prompt, &spec), filled, "{spec:?}");
+        let content = &body(&prompt, &spec)["messages"][4]["content"];
+        assert_eq!(content.as_str().or(content[0]["text"].as_str()), Some("."));
+    }
+    let plain = roles(&prompt, &model(Provider::Openai, "m", None));
+    assert_eq!(plain, ["user", "assistant", "assistant"]);
+}
+
+#[test]
+fn a_call_is_not_asked_for_where_that_would_end_the_reasoning() {
+    let of = |name, set: Value| with(Provider::Openrouter, name, set)["tool_choice"].clone();
+    let claude = "anthropic/claude-sonnet-4.5";
+    let named = |more: Value| {
+        let mut set = json!({"tool_choice": "f"});
+        set.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        set
+    };
+    let reasoning = |more: Value| json!({"extra_body": {"reasoning": more}});
+    for more in [
+        json!({"reasoning_effort": "low"}),
+        reasoning(json!({"max_tokens": 2_000})),
+        reasoning(json!({"enabled": true})),
+        reasoning(json!({"effort": "high"})),
+    ] {
+        assert_eq!(of(claude, named(more.clone())), Value::Null, "{more}");
+    }
+    for more in [
+        json!({}),
+        json!({"reasoning_effort": "none"}),
+        reasoning(json!({"exclude": true})),
+        reasoning(json!({"enabled": false})),
+        reasoning(json!({"effort": "none"})),
+    ] {
+        assert!(of(claude, named(more.clone())).is_object(), "{more}");
+    }
+    let openai = of("openai/gpt-5", json!({"tool_choice": "required", "reasoning_effort": "low"}));
+    assert_eq!(openai, "required");
 }

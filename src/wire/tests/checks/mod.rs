@@ -48,17 +48,15 @@ fn hear(provider: Provider, body: &[u8], lengths: &[usize]) -> Heard {
     for piece in pieces(body, lengths) {
         match decoder.push(&piece) {
             Ok(more) => told.extend(more),
-            // What came ahead of the flaw in the same read is not told, so only the flaw is compared.
             Err(error) => {
                 let partial = decoder.partial();
-                return Heard { told: Vec::new(), reply: Err(error), partial };
+                return Heard { told: joined(told), reply: Err(error), partial };
             }
         }
     }
     let partial = decoder.partial();
     let reply = decoder.finish();
-    let told = if reply.is_ok() { joined(told) } else { Vec::new() };
-    Heard { told, reply, partial }
+    Heard { told: joined(told), reply, partial }
 }
 
 /// A stream is read the same however it is split, and what is read can be stored.
