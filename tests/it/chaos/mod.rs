@@ -1,0 +1,231 @@
+//! A whole server against providers of every wire that misbehave: the run ends as it should, every
+//! attempt is on record, and nothing of a broken stream is in the transcript.
+
+mod bounds;
+mod cuts;
+mod faults;
+mod waits;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Fickle, Recording, Replay, TestApp, assert_invariants, path_of, requests_of, tool,
+};
+
+/// A wire, and recordings of it that are streams.
+#[derive(Debug)]
+struct Wire {
+    provider: &'static str,
+    /// A reply of text only.
+    said: &'static str,
+    /// A reply that calls one tool with arguments.
+    called: Option<&'static str>,
+    /// Bytes without which no stream of the wire is whole.
+    end: &'static str,
+}
+
+const WIRES: [Wire; 6] = [
+    Wire {
+        provider: "openai",
+        said: "openai-chat-013-stream-plain",
+        called: Some("openai-chat-042-stream-tool-call"),
+        end: r#""finish_reason":""#,
+    },
+    Wire {
+        provider: "openai_responses",
+        said: "openai-responses-048-stream-plain",
+        called: Some("openai-responses-033-stream-tool-followup-tool-call"),
+        end: r#""type":"response.completed""#,
+    },
+    Wire {
+        provider: "anthropic",
+        said: "anthropic-messages-057-stream-media-input",
+        called: Some("anthropic-messages-059-stream-tool-call"),
+        end: "event: message_stop",
+    },
+    Wire {
+        provider: "gemini",
+        said: "google-generate-004-stream-tool-followup-structured-thinking-echo",
+        called: Some("google-generate-046-stream-tool-followup-tool-call-call-without-id"),
+        end: r#""finishReason":"STOP""#,
+    },
+    Wire {
+        provider: "bedrock",
+        said: "bedrock-converse-032-stream-plain",
+        called: Some("bedrock-converse-013-stream-tool-call"),
+        end: "messageStop",
+    },
+    // No streamed call of Ollama's own wire is on record.
+    Wire {
+        provider: "ollama",
+        said: "ollama-ollamachat-002-stream-finish-length-plain",
+        called: None,
+        end: r#""done":true"#,
+    },
+];
+
+/// The server that is watched, and the one that plays the providers.
+struct Stage {
+    app: TestApp,
+    replay: Replay,
+}
+
+/// A run that is over.
+struct Ended {
+    run: Value,
+    steps: Vec<Value>,
+    requests: Vec<Value>,
+    restarts: usize,
+}
+
+impl Stage {
+    /// Sets it up; `None`, said plainly, without the replay server.
+    async fn set() -> Option<Self> {
+        let replay = Replay::start()?;
+        let app = TestApp::with(&[("AGENTLING_CONCURRENCY", "256")]).await;
+        Some(Self { app, replay })
+    }
+
+    /// Runs an agent whose model answers by a script, and checks what holds however it ends.
+    async fn play(&self, wire: &Wire, answers: &[(&'static str, String)]) -> Ended {
+        self.play_within(120_000, wire, answers).await
+    }
+
+    /// The same with so many milliseconds for a turn.
+    async fn play_within(
+        &self,
+        bound: u32,
+        wire: &Wire,
+        answers: &[(&'static str, String)],
+    ) -> Ended {
+        let fickle = Fickle::start(&self.replay, answers).await;
+        let run = self.app.run(&self.agent(wire, &fickle.base_url, bound), "go").await;
+        let id = run["id"].as_str().unwrap();
+        let (steps, events, requests) =
+            tokio::join!(self.app.steps(id), self.app.events(id), requests_of(&self.app, &run));
+        let restarts = events.iter().filter(|event| event["event"] == "turn.restarted").count();
+        let ended = Ended { run, steps, requests, restarts };
+        ended.assert_consistent(&format!("{} {answers:?}", wire.provider));
+        ended
+    }
+
+    fn agent(&self, wire: &Wire, base_url: &str, bound: u32) -> Value {
+        let parameters = json!({"type": "object", "additionalProperties": true});
+        let tools = wire.called.map(|id| {
+            let (name, _) = call_of(&Recording::of_any_wire(id));
+            tool(&self.app.tools, &name, "pure", &parameters)
+        });
+        json!({
+            "name": "a",
+            "model": {"provider": wire.provider, "name": "m", "base_url": base_url},
+            "tools": tools.into_iter().collect::<Vec<_>>(),
+            "model_timeout_ms": bound,
+        })
+    }
+
+    /// The replies of all wires when nothing is wrong, checked against what is known of the
+    /// recordings.
+    async fn replies(&self) -> Vec<Value> {
+        join_all(WIRES.iter().map(|wire| self.undisturbed(wire))).await
+    }
+
+    async fn undisturbed(&self, wire: &Wire) -> Value {
+        let ended = self.play(wire, &[(wire.said, String::new())]).await;
+        assert_eq!(ended.run["attempt"], 1, "{}", ended.run);
+        let reply = ended.reply().clone();
+        let expected = Recording::of_any_wire(wire.said).expected().clone();
+        let texts: String = reply["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect();
+        assert_eq!(expected["parts"][0]["text"], *texts, "{}", wire.said);
+        assert_eq!(reply["usage"], expected["usage"], "{}", wire.said);
+        reply
+    }
+
+    /// The bytes that came back of a request.
+    async fn received(&self, request: &Value) -> Vec<u8> {
+        let path = format!("{}/response", path_of(request));
+        let answer = self.app.request("GET", &path).send().await.unwrap();
+        if !answer.status().is_success() {
+            return Vec::new();
+        }
+        answer.bytes().await.unwrap().to_vec()
+    }
+
+    async fn assert_invariants(&self) {
+        assert_invariants(&self.app.db).await;
+    }
+}
+
+/// The name and the arguments of the one call of a recording.
+fn call_of(recording: &Recording) -> (String, Value) {
+    let parts = recording.expected()["parts"].as_array().unwrap();
+    let call = parts.iter().find(|part| part["type"] == "tool_call").unwrap();
+    (call["name"].as_str().unwrap().to_owned(), call["args"].clone())
+}
+
+impl Ended {
+    /// Every attempt has one request on record with what came of it; every turn that has a reply has
+    /// one action, of its last attempt, and no other turn has any.
+    fn assert_consistent(&self, case: &str) {
+        let case = format!("{case}: {}", self.run);
+        let completed = self.run["status"] == "completed";
+        let (mut turn, mut attempt, mut replies) = (0, 0, Vec::new());
+        for request in &self.requests {
+            let number = request["turn"].as_u64().unwrap();
+            attempt = if number == turn { attempt + 1 } else { 1 };
+            assert_eq!(request["attempt"], attempt, "{case}");
+            if number != turn {
+                assert_eq!(number, turn + 1, "{case}");
+            }
+            turn = number;
+            let replied = request["outcome"] == "replied";
+            assert_eq!(request["error"].is_null(), replied, "{case}: {request}");
+            if replied {
+                replies.push((number, attempt));
+                assert_eq!(request["status"], 200, "{case}");
+            } else {
+                assert_eq!(request["outcome"], "failed", "{case}");
+            }
+        }
+        assert_eq!(self.restarts + usize::try_from(turn).unwrap(), self.requests.len(), "{case}");
+        assert_eq!((&self.run["turn"], &self.run["attempt"]), (&json!(turn), &json!(attempt)));
+        let number = |step: &Value, name: &str| step[name].as_u64().unwrap();
+        let actions: Vec<_> =
+            self.actions().map(|step| (number(step, "turn"), number(step, "attempt"))).collect();
+        assert_eq!(actions, replies, "{case}");
+        assert!(self.actions().all(|step| step["reply"]["state"] == "complete"), "{case}");
+        let ends = self.steps.iter().filter(|step| step["kind"] == "final").count();
+        assert_eq!((ends, self.steps.len()), (usize::from(completed), 1 + actions.len() + ends));
+        if completed {
+            assert_eq!(replies.last().map(|reply| reply.0), Some(turn), "{case}");
+        } else {
+            assert_eq!(self.run["status"], "failed", "{case}");
+            assert_eq!(self.run["error"]["type"], "/problems/model-error", "{case}");
+            let last = self.requests.last().unwrap();
+            assert_eq!(self.run["error"]["kind"], last["error"], "{case}");
+        }
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Value> {
+        self.steps.iter().filter(|step| step["kind"] == "action")
+    }
+
+    /// The reply of the only action.
+    fn reply(&self) -> &Value {
+        &self.actions().next().unwrap()["reply"]
+    }
+
+    fn completed(&self) -> bool {
+        self.run["status"] == "completed"
+    }
+
+    /// The kinds of the failures, in order.
+    fn failures(&self) -> Vec<&str> {
+        self.requests.iter().filter_map(|request| request["error"].as_str()).collect()
+    }
+}
