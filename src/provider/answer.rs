@@ -65,11 +65,8 @@ impl Reader<'_> {
         if !(200..300).contains(&self.peer.status) {
             return Err(self.refusal(now).await);
         }
-        while self.first_byte().is_none() {
-            let Some(bytes) = self.next(self.has_begun()).await? else { break };
-            self.keep(&bytes)?;
-        }
-        if asked.is_stream(&self.peer.content_type, self.first_byte()) {
+        let first = self.first_byte().await?;
+        if asked.is_stream(&self.peer.content_type, first) {
             return self.read_events(on_delta).await;
         }
         while let Some(bytes) = self.next(true).await? {
@@ -78,9 +75,17 @@ impl Reader<'_> {
         wire::decode_for(self.provider, &self.profile, self.capture.body())
     }
 
-    /// The first byte of the body that is not white space, which keeps connections alive.
-    fn first_byte(&self) -> Option<u8> {
-        self.capture.body().iter().copied().find(|byte| !byte.is_ascii_whitespace())
+    /// Reads up to the first byte of the body that is not white space, which keeps connections alive.
+    /// Every byte is looked at once, however much white space there is.
+    async fn first_byte(&mut self) -> Result<Option<u8>, ModelError> {
+        while let Some(bytes) = self.next(self.has_begun()).await? {
+            self.keep(&bytes)?;
+            let first = bytes.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+            if first.is_some() {
+                return Ok(first);
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the beginning of an error's body; that it breaks off takes nothing from its status.

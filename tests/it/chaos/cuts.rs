@@ -1,13 +1,10 @@
 //! Streams that end too early, at every percent of their bytes.
 
-use futures::{StreamExt as _, stream};
+use futures::future::join_all;
 use serde_json::Value;
 
 use super::{Ended, Stage, WIRES, Wire, call_of};
 use crate::support::Recording;
-
-/// How many runs are under way at once.
-const AT_ONCE: usize = 96;
 
 /// How a stream is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +70,7 @@ async fn assert_cut(
 
 /// A provider that heals after its first answer, or that never does.
 async fn cut_short(stage: &Stage, wire: &Wire, whole: &Value, cut: Cut, percent: usize) {
-    let heals = percent % 10 != 5;
+    let heals = percent % 25 != 12;
     let mut answers = vec![(wire.said, cut.spec(percent))];
     if heals {
         answers.push((wire.said, String::new()));
@@ -99,17 +96,14 @@ async fn a_stream_cut_at_any_percent_is_a_whole_reply_or_none() {
         let percents = (0..=100).flat_map(|percent| [(percent, Cut::Reset), (percent, Cut::Clean)]);
         percents.map(move |(percent, cut)| (wire, whole, cut, percent))
     });
-    stream::iter(all)
-        .for_each_concurrent(AT_ONCE, |(wire, whole, cut, percent)| {
-            cut_short(&stage, wire, whole, cut, percent)
-        })
+    join_all(all.map(|(wire, whole, cut, percent)| cut_short(&stage, wire, whole, cut, percent)))
         .await;
     stage.assert_invariants().await;
 }
 
 /// Answers how many tools were called.
 async fn call_cut_short(stage: &Stage, wire: &Wire, called: &'static str, percent: usize) -> usize {
-    let cut = if percent % 2 == 0 { Cut::Reset } else { Cut::Clean };
+    let cut = if percent % 4 == 0 { Cut::Reset } else { Cut::Clean };
     let answers =
         [(called, cut.spec(percent)), (called, String::new()), (wire.said, String::new())];
     let ended = stage.play(wire, &answers).await;
@@ -132,14 +126,12 @@ async fn call_cut_short(stage: &Stage, wire: &Wire, called: &'static str, percen
 }
 
 #[tokio::test]
-async fn no_tool_is_called_by_a_stream_that_is_cut_at_any_percent() {
+async fn no_tool_is_called_by_a_stream_that_is_cut() {
     let Some(stage) = Stage::set().await else { return };
     let calls = WIRES.iter().filter_map(|wire| Some((wire, wire.called?)));
-    let all = calls.flat_map(|call| (0..=100).map(move |percent| (call, percent)));
-    let counts = stream::iter(all)
-        .map(|((wire, called), percent)| call_cut_short(&stage, wire, called, percent))
-        .buffer_unordered(AT_ONCE);
-    let calls = counts.fold(0, async |sum, count| sum + count).await;
+    let all = calls.flat_map(|call| (0..=100).step_by(2).map(move |percent| (call, percent)));
+    let calls = all.map(|((wire, called), percent)| call_cut_short(&stage, wire, called, percent));
+    let calls: usize = join_all(calls).await.into_iter().sum();
     assert_eq!(stage.app.tools.seen().len(), calls);
     stage.assert_invariants().await;
 }

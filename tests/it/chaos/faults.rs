@@ -41,11 +41,11 @@ const PASSING: &[(&str, &[&str])] = &[
     ("fail=529x9;retry=none", &["overloaded"]),
     ("fail=dropx9", &["transport"]),
     ("garbage=html", &["protocol"]),
-    ("garbage=text", &["protocol"]),
+    ("garbage=text", &["protocol", "truncated_stream"]),
     ("garbage=json", &["protocol"]),
     ("garbage=trunc", &["protocol"]),
     ("garbage=empty", &["protocol"]),
-    ("garbage=binary", &["protocol"]),
+    ("garbage=binary", &["protocol", "truncated_stream"]),
     ("garbage=null", &["protocol"]),
     ("garbage=array", &["protocol"]),
     ("cut=50%;cutmode=fin", &["transport"]),
@@ -59,16 +59,27 @@ const PASSING: &[(&str, &[&str])] = &[
     ("errorevent=50%:server", &["server"]),
 ];
 
+/// Those of them that are let stay: one of each sort.
+const STAYING: &[&str] = &[
+    "fail=503x9;retry=none",
+    "fail=dropx9",
+    "garbage=html",
+    "garbage=trunc",
+    "cut=50%;cutmode=fin",
+    "errorevent=50%:overloaded",
+];
+
 /// Failures that every attempt would have.
-const LASTING: &[(&str, &str)] = &[
-    ("fail=400x9", "bad_request"),
-    ("fail=401x9", "auth"),
-    ("fail=402x9", "quota"),
-    ("fail=403x9", "permission"),
-    ("fail=404x9", "not_found"),
-    ("fail=413x9", "too_large"),
-    ("fail=422x9", "bad_request"),
-    ("fail=501x9", "server"),
+const LASTING: &[(&str, &[&str])] = &[
+    ("fail=400x9", &["bad_request"]),
+    ("fail=401x9", &["auth"]),
+    ("fail=402x9", &["quota"]),
+    // A code in the body that speaks of the key is believed before the status.
+    ("fail=403x9", &["permission", "auth"]),
+    ("fail=404x9", &["not_found"]),
+    ("fail=413x9", &["too_large"]),
+    ("fail=422x9", &["bad_request"]),
+    ("fail=501x9", &["server"]),
 ];
 
 /// The count of failures is kept by name; every request of these tests fails anew.
@@ -116,7 +127,10 @@ async fn a_fault_that_passes_costs_an_attempt_and_one_that_stays_the_run() {
     let cases = WIRES.iter().zip(&replies);
     let cases = cases.flat_map(|case| PASSING.iter().map(move |fault| (case, fault)));
     join_all(cases.map(async |(case, (spec, kinds))| {
-        tokio::join!(passes(&stage, case, spec, kinds), stays(&stage, case.0, spec, kinds));
+        passes(&stage, case, spec, kinds).await;
+        if STAYING.contains(spec) {
+            stays(&stage, case.0, spec, kinds).await;
+        }
     }))
     .await;
     stage.assert_invariants().await;
@@ -142,12 +156,14 @@ async fn a_refusal_ends_the_run_at_once() {
     // Two wires do not say in mid-stream whose fault it is.
     let speaking =
         WIRES.iter().filter(|wire| !["ollama", "openai_responses"].contains(&wire.provider));
-    let cases =
-        cases.chain(speaking.map(|wire| (wire, &("errorevent=50%:invalid", "bad_request"))));
-    join_all(cases.map(async |(wire, (spec, kind))| {
+    let cases = cases.chain(
+        speaking.map(|wire| (wire, &("errorevent=50%:invalid", &["bad_request"] as &[&str]))),
+    );
+    join_all(cases.map(async |(wire, (spec, kinds))| {
         let ended = stage.play(wire, &[(wire.said, always(spec))]).await;
         let case = format!("{} {spec}: {}", wire.provider, ended.run);
-        assert_eq!((ended.completed(), ended.failures()), (false, vec![*kind]), "{case}");
+        assert_eq!((ended.completed(), ended.requests.len()), (false, 1), "{case}");
+        assert!(kinds.contains(&ended.failures()[0]), "{case}");
     }))
     .await;
     stage.assert_invariants().await;

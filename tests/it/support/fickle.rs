@@ -1,7 +1,8 @@
 //! A provider that misbehaves differently each time it is asked.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,7 +38,7 @@ struct Script {
 impl Fickle {
     /// Starts it.
     pub(crate) async fn start(replay: &Replay, answers: &[Answer]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listener().await;
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let prefixes = answers.iter().map(|(recording, chaos)| replay.prefix(recording, chaos));
         let script = Arc::new(Script {
@@ -54,6 +55,19 @@ impl Fickle {
             }
         });
         Self { base_url, relay }
+    }
+}
+
+/// A listener at an address that no other one of this process has. A port alone would come back once
+/// its listener is gone, and with it what is remembered of its origin.
+async fn listener() -> TcpListener {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let [_, high, middle, low] = COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let own = Ipv4Addr::new(127, high + 1, middle, low);
+    match TcpListener::bind((own, 0)).await {
+        Ok(listener) => listener,
+        // Some systems have no loopback address but the first.
+        Err(_) => TcpListener::bind("127.0.0.1:0").await.unwrap(),
     }
 }
 
