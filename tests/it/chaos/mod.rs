@@ -189,43 +189,52 @@ impl Ended {
     /// one action, of its last attempt, and no other turn has any.
     fn assert_consistent(&self, case: &str) {
         let case = format!("{case}: {}", self.run);
-        let completed = self.run["status"] == "completed";
-        let (mut turn, mut attempt, mut replies) = (0, 0, Vec::new());
-        for request in &self.requests {
-            let number = request["turn"].as_u64().unwrap();
-            attempt = if number == turn { attempt + 1 } else { 1 };
-            assert_eq!(request["attempt"], attempt, "{case}");
-            if number != turn {
-                assert_eq!(number, turn + 1, "{case}");
-            }
-            turn = number;
-            let replied = request["outcome"] == "replied";
-            assert_eq!(request["error"].is_null(), replied, "{case}: {request}");
-            if replied {
-                replies.push((number, attempt));
-                assert_eq!(request["status"], 200, "{case}");
-            } else {
-                assert_eq!(request["outcome"], "failed", "{case}");
-            }
-        }
-        assert_eq!(self.restarts + usize::try_from(turn).unwrap(), self.requests.len(), "{case}");
+        let (turn, attempt) = self.assert_numbered(&case);
+        assert_eq!(self.restarts + turn, self.requests.len(), "{case}");
         assert_eq!((&self.run["turn"], &self.run["attempt"]), (&json!(turn), &json!(attempt)));
-        let number = |step: &Value, name: &str| step[name].as_u64().unwrap();
-        let actions: Vec<_> =
-            self.actions().map(|step| (number(step, "turn"), number(step, "attempt"))).collect();
+        let replied = self.requests.iter().filter(|request| request["outcome"] == "replied");
+        let place = |of: &Value| (of["turn"].as_u64(), of["attempt"].as_u64());
+        let replies: Vec<_> = replied.map(place).collect();
+        let actions: Vec<_> = self.actions().map(place).collect();
         assert_eq!(actions, replies, "{case}");
         assert!(self.actions().all(|step| step["reply"]["state"] == "complete"), "{case}");
-        let ends = self.steps.iter().filter(|step| step["kind"] == "final").count();
-        assert_eq!((ends, self.steps.len()), (usize::from(completed), 1 + actions.len() + ends));
-        if completed {
-            assert_eq!(replies.last().map(|reply| reply.0), Some(turn), "{case}");
-        } else {
-            assert_eq!(self.run["status"], "failed", "{case}");
-            let last = &self.requests.last().unwrap()["error"];
-            assert_eq!(self.run["error"]["kind"], *last, "{case}");
-            let slug = if last == "timeout" { "model-timeout" } else { "model-error" };
-            assert_eq!(self.run["error"]["type"], format!("/problems/{slug}"), "{case}");
+        let ends = usize::from(self.completed());
+        assert_eq!(
+            self.steps.iter().filter(|step| step["kind"] == "final").count(),
+            ends,
+            "{case}"
+        );
+        assert_eq!(self.steps.len(), 1 + actions.len() + ends, "{case}");
+        self.assert_end(&case);
+    }
+
+    /// Attempts are numbered by turn, and a failed one has its error. Answers the last numbers.
+    fn assert_numbered(&self, case: &str) -> (usize, usize) {
+        let (mut turn, mut attempt) = (0, 0);
+        for request in &self.requests {
+            let is_next = request["turn"] == turn + 1;
+            (turn, attempt) = if is_next { (turn + 1, 1) } else { (turn, attempt + 1) };
+            assert_eq!((&request["turn"], &request["attempt"]), (&json!(turn), &json!(attempt)));
+            let (outcome, error) = (request["outcome"].as_str(), request["error"].as_str());
+            match error {
+                None => assert_eq!((outcome, &request["status"]), (Some("replied"), &json!(200))),
+                Some(_) => assert_eq!(outcome, Some("failed"), "{case}"),
+            }
         }
+        (turn, attempt)
+    }
+
+    /// The run has ended by its last attempt.
+    fn assert_end(&self, case: &str) {
+        let last = &self.requests.last().unwrap();
+        if self.completed() {
+            assert_eq!(last["outcome"], "replied", "{case}");
+            return;
+        }
+        assert_eq!(self.run["status"], "failed", "{case}");
+        assert_eq!(self.run["error"]["kind"], last["error"], "{case}");
+        let slug = if last["error"] == "timeout" { "model-timeout" } else { "model-error" };
+        assert_eq!(self.run["error"]["type"], format!("/problems/{slug}"), "{case}");
     }
 
     fn actions(&self) -> impl Iterator<Item = &Value> {
