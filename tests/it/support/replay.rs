@@ -10,6 +10,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
@@ -56,9 +58,15 @@ impl Replay {
 
     /// The base address under which a recording answers, misbehaving as told.
     pub(crate) fn base_url(&self, recording: &str, chaos: &str) -> String {
+        format!("{}{}/v1", self.origin, self.prefix(recording, chaos))
+    }
+
+    /// What a path begins with under which a recording answers, misbehaving as told.
+    #[expect(clippy::unused_self, reason = "prefixes are the replay server's own")]
+    pub(crate) fn prefix(&self, recording: &str, chaos: &str) -> String {
         let chaos = chaos.replace('%', "%25").replace('=', "%3D").replace(';', "%3B");
         let prefix = if chaos.is_empty() { String::new() } else { format!("/c/{chaos}") };
-        format!("{}/f/{recording}{prefix}/v1", self.origin)
+        format!("/f/{recording}{prefix}")
     }
 
     /// The same under an origin of its own: how often a call may be made again is counted for each.
@@ -160,6 +168,20 @@ impl Recording {
     /// The recording with this id.
     pub(crate) fn named(id: &str) -> Self {
         Self::all().into_iter().find(|recording| recording.id() == id).unwrap()
+    }
+
+    /// The recording with this id, of any wire.
+    pub(crate) fn of_any_wire(id: &str) -> Self {
+        let path = shared(&format!("data/providers/{id}.json")).unwrap();
+        Self(serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
+    }
+
+    /// The bytes of its answer, which is a stream.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let response = &self.0["response"];
+        let text = response["sse"].as_str().or_else(|| response["text"].as_str());
+        let decoded = || BASE64.decode(response["base64"].as_str().unwrap()).unwrap();
+        text.map_or_else(decoded, |text| text.as_bytes().to_vec())
     }
 
     /// Its id.
