@@ -29,9 +29,8 @@ pub struct Profile {
     pub max_tool_name: usize,
     /// Which characters a tool name is made of.
     pub tool_names: ToolNameRule,
-    /// Whether a conversation may end with a turn of the model, which it does not take for one to go on
-    /// with.
-    pub ends_with_reply: bool,
+    /// What it makes of a conversation that ends with its own turn.
+    pub own_end: OwnEnd,
     /// What becomes of thinking that the same provider issued.
     pub own_thinking: OwnThinking,
     /// Which files that are no text are read on the user's channel.
@@ -105,6 +104,16 @@ pub enum EmptyContent {
     EmptyText,
 }
 
+/// What a model makes of a conversation that ends with its own turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnEnd {
+    /// A turn of its own follows.
+    IsFollowed,
+    /// It goes on with that turn or refuses to, so that the user has to stand behind it.
+    IsContinued,
+}
+
 /// What becomes of thinking that the same provider issued. Thinking of others is always framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,7 +161,7 @@ const SCRIPTED: Profile = Profile {
     call_ids: CallIdRule::AtMost(128),
     max_tool_name: 64,
     tool_names: ToolNameRule::Word,
-    ends_with_reply: true,
+    own_end: OwnEnd::IsFollowed,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: true, documents: true },
     image_urls: true,
@@ -176,7 +185,7 @@ const OPENAI: Profile = Profile {
     call_ids: CallIdRule::AtMost(64),
     max_tool_name: 64,
     tool_names: ToolNameRule::Word,
-    ends_with_reply: true,
+    own_end: OwnEnd::IsFollowed,
     own_thinking: OwnThinking::IsLeftOut,
     files: FileKinds { images: true, documents: true },
     image_urls: true,
@@ -196,7 +205,7 @@ const OPENAI_COMPATIBLE: Profile = Profile {
     native_system: false,
     max_tokens: MaxTokensName::MaxTokens,
     empty_content: EmptyContent::EmptyText,
-    ends_with_reply: false,
+    own_end: OwnEnd::IsContinued,
     own_thinking: OwnThinking::GoesBack,
     files: FileKinds { images: false, documents: false },
     chat: ChatFacts { think_tags: true, ..ChatFacts::OPENAI },

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::domain::ledger::Origin;
-use crate::render::profile::Profile;
+use crate::render::profile::{OwnEnd, Profile};
 use crate::render::prompt::{Block, MarkedText, Prompt, PromptTurn, Role};
 
 /// What the user is made to say.
@@ -18,7 +18,7 @@ pub(super) fn asked<'p>(prompt: &'p Prompt, profile: &Profile) -> Cow<'p, Prompt
     let is_open = |(turn, next): (&PromptTurn, Option<&PromptTurn>)| {
         is_of_model(turn) && next.is_none_or(is_of_model)
     };
-    if profile.ends_with_reply || !told().zip(nexts.clone()).any(is_open) {
+    if profile.own_end == OwnEnd::IsFollowed || !told().zip(nexts.clone()).any(is_open) {
         return Cow::Borrowed(prompt);
     }
     let turns = told().zip(nexts).flat_map(|(turn, next)| {

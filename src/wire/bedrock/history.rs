@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::domain::file::FilePart;
 use crate::render::converse::BesideResults;
-use crate::render::profile::Profile;
+use crate::render::profile::{OwnEnd, Profile};
 use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::wire::json::text;
 
@@ -77,8 +77,9 @@ impl<'p> Message<'p> {
 /// user stands behind every turn of a model that would take the last one for one to go on with.
 pub(super) fn messages<'p>(turns: &'p [PromptTurn], profile: &Profile) -> Vec<Message<'p>> {
     let facts = profile.converse;
-    let is_open =
-        |last: &Message<'_>| last.speaker == Speaker::Assistant && !profile.ends_with_reply;
+    let is_open = |last: &Message<'_>| {
+        last.speaker == Speaker::Assistant && profile.own_end == OwnEnd::IsContinued
+    };
     let mut messages: Vec<Message<'p>> = Vec::new();
     for turn in turns {
         let blocks: Vec<&Block> = turn.blocks.iter().filter(|block| is_told(block)).collect();

@@ -51,7 +51,7 @@ pub(super) fn encode(prompt: &Prompt, profile: &Profile) -> Encoded {
             }
         }
         body.conversation("contents", |list| {
-            contents::add(list, &asked(prompt, profile).turns, profile)
+            contents::add(list, &asked(prompt, profile).turns, profile);
         });
     })
 }

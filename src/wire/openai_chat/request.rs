@@ -124,7 +124,7 @@ fn effort(settings: &ModelSettings, place: EffortPlace) -> (&'static str, Option
 
 /// Whether the model is told to reason, which `reasoning` in `extra_body` may do as well.
 fn is_told_to_reason(settings: &ModelSettings) -> bool {
-    let Some(more) = extra(settings, "reasoning") else { return reasons(settings) };
+    let more = extra(settings, "reasoning").unwrap_or(&Value::Null);
     let effort = settings.reasoning_effort.as_deref().or_else(|| text(more, "effort"));
     let is_on = more.get("enabled").is_some_and(|enabled| enabled == true);
     let has_budget = count(more, "max_tokens").is_some_and(|most| most > 0);

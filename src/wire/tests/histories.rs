@@ -13,7 +13,7 @@ use crate::domain::step::{InputPart, InputText, RetryCause, StepContent, TaskSte
 use crate::domain::tool::ToolOutcome;
 use crate::render::framing::{contains_tag, neutralize_tags};
 use crate::render::observation::OutputLimits;
-use crate::render::profile::Profile;
+use crate::render::profile::{OwnEnd, Profile};
 use crate::render::prompt::{Prompt, PromptTurn, Role};
 use crate::render::redact::{PlaceholderKey, Redactor, RuleSet};
 use crate::render::tests::properties::{self, Reading, config, foreign_text, history};
@@ -93,7 +93,8 @@ fn whole(reading: &Reading, steps: &[StepContent]) -> String {
 /// Whether a filler of the user stands behind the model's last turn.
 fn is_filled(prompt: &Prompt, reading: &Reading) -> bool {
     let last = prompt.turns.iter().rfind(|turn| !turn.blocks.is_empty());
-    !reading.profile.ends_with_reply && last.is_some_and(|turn| turn.role == Role::Assistant)
+    let is_continued = reading.profile.own_end == OwnEnd::IsContinued;
+    is_continued && last.is_some_and(|turn| turn.role == Role::Assistant)
 }
 
 /// Whether a conversation ends with what every other may go on from: the user's turn, with nothing that
