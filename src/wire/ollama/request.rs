@@ -207,9 +207,9 @@ fn add_reply(message: &mut Object<'_>, blocks: &[Block]) {
 
 /// The images that the model sent, in one list however many pieces they came in.
 fn add_own_images(message: &mut Object<'_>, blocks: &[Block]) {
-    let came = blocks.iter().filter_map(|block| match block {
-        Block::Opaque { raw, origin } => Some((raw.get("images")?.as_array()?, origin)),
-        _ => None,
+    let came = blocks.iter().filter_map(|block| {
+        let Block::Opaque { raw, origin } = block else { return None };
+        Some((raw.get("images")?.as_array()?, origin))
     });
     let came: Vec<_> = came.collect();
     if let Some((_, origin)) = came.first() {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
-use super::wires::WIRES;
+use super::wires::{Spoken, WIRES};
 use super::{domain::step::StepContent, encoded};
 use crate::domain::message::{RedactedThinkingPart, ReplyPart, UnknownPart};
 use crate::domain::model::Provider;
@@ -144,7 +144,7 @@ fn claiming_everywhere(provider: Provider, claim: &Value) -> Vec<StepContent> {
                 }
                 ReplyPart::Text(part) => part.echo = Some(claim.clone()),
                 ReplyPart::ToolCall(part) => part.echo = Some(claim.clone()),
-                _ => {}
+                ReplyPart::RedactedThinking(_) | ReplyPart::Refusal(_) | ReplyPart::Unknown(_) => {}
             }
         }
     }
@@ -155,7 +155,7 @@ fn claiming_everywhere(provider: Provider, claim: &Value) -> Vec<StepContent> {
 fn requests(
     steps: impl Fn(Provider) -> Vec<StepContent>,
 ) -> impl Iterator<Item = (Provider, String)> {
-    let models = WIRES.iter().flat_map(|wire| wire.models());
+    let models = WIRES.iter().flat_map(Spoken::models);
     models.map(move |(_, model)| {
         let (provider, profile) = (model.provider, Profile::resolve(&model));
         let reading = Reading { model, profile, framing: FramingRules::default() };

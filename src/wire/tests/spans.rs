@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::wires::WIRES;
+use super::wires::{Spoken, WIRES};
 use crate::domain::ledger::{Encoded, Origin, Place, Span, Voice};
 use crate::domain::message::{ReplyPart, TextPart, ThinkingPart};
 use crate::domain::provider::Provider;
@@ -103,7 +103,7 @@ fn origins<'e>(encoded: &'e Encoded, word: &str) -> Vec<&'e Origin> {
 
 #[test]
 fn no_byte_that_a_model_chose_is_called_syntax() {
-    for (_, model) in WIRES.iter().flat_map(|wire| wire.models()) {
+    for (_, model) in WIRES.iter().flat_map(Spoken::models) {
         let (provider, profile) = (model.provider, Profile::resolve(&model));
         let reading = Reading { model, profile, framing: FramingRules::default() };
         let prompt = reading.prompt(&sealed(provider), &Redactor::none());
@@ -129,7 +129,7 @@ fn what_redaction_changed_of_a_declaration_is_called_redacted() {
         parameters: schema(),
     };
     let tools = [tool("SECRETIVE"), tool("plainly")];
-    for (_, mut model) in WIRES.iter().flat_map(|wire| wire.models()) {
+    for (_, mut model) in WIRES.iter().flat_map(Spoken::models) {
         model.settings.structured_output = Some(true);
         let profile = Profile::resolve(&model);
         let input = RenderInput {

@@ -153,9 +153,14 @@ fn calls() -> impl Strategy<Value = Vec<Value>> {
                 } else {
                     ("output", "success", json!({ "output_kind": "text", "text": text }))
                 };
-                let files: Vec<&Value> = file.iter().filter(|_| !*fails).collect();
-                json!({ "tool_call_id": id(place), "name": name, "is_error": fails, "kind": kind,
-                        key: told, "files": files, "attempts": 1 })
+                let mut outcome = json!({ "tool_call_id": id(place), "name": name,
+                                          "is_error": fails, "kind": kind, key: told,
+                                          "attempts": 1 });
+                // Only a success gives files back.
+                if let Some(file) = file.as_ref().filter(|_| !*fails) {
+                    outcome["files"] = json!([file]);
+                }
+                outcome
             })
             .collect();
         vec![json!({ "kind": "action", "reply": { "state": "complete", "parts": parts },
