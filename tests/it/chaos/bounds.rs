@@ -112,7 +112,7 @@ async fn run(client: &reqwest::Client, address: &str, agent: &Value) -> Value {
 #[tokio::test]
 async fn an_answer_without_an_end_is_an_error_at_its_bound_and_so_is_memory() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
-    let mut child = Child::start(&db.url, &tools.host, None);
+    let mut child = Child::patient(&db.url, &tools.host);
     let address = child.address().await;
     // It sets up what the client of this test needs too.
     drop(http_client().unwrap());

@@ -81,7 +81,7 @@ async fn cut_short(stage: &Stage, wire: &Wire, whole: &Value, cut: Cut, percent:
     let attempts = ended.requests.len();
     if ended.completed() {
         assert!(attempts == 1 || (heals && attempts == 2), "{case}");
-        assert_same(ended.reply(), whole, attempts == 1, &case);
+        assert_same(&ended.reply(), whole, attempts == 1, &case);
     } else {
         assert!(!heals && attempts == 4, "{case}");
     }

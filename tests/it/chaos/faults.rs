@@ -97,7 +97,7 @@ async fn an_answer_in_any_shape_is_the_same_reply() {
         let ended = stage.play(wire, &[(wire.said, spec.to_owned())]).await;
         let case = format!("{} {spec}: {}", wire.provider, ended.run);
         assert_eq!((ended.completed(), ended.requests.len()), (true, 1), "{case}");
-        assert_eq!(ended.reply(), whole, "{case}");
+        assert_eq!(ended.reply(), *whole, "{case}");
     }))
     .await;
     stage.assert_invariants().await;
@@ -109,7 +109,7 @@ async fn passes(stage: &Stage, (wire, whole): (&Wire, &Value), spec: &str, kinds
     let case = format!("{} {spec}: {} {:?}", wire.provider, ended.run, ended.failures());
     assert_eq!((ended.completed(), ended.requests.len()), (true, 2), "{case}");
     assert!(ended.failures().iter().all(|kind| kinds.contains(kind)), "{case}");
-    assert_eq!(ended.reply(), whole, "{case}");
+    assert_eq!(ended.reply(), *whole, "{case}");
 }
 
 /// Three failures are borne, and a fourth ends the run.

@@ -15,6 +15,7 @@ use super::{DieAt, config_at};
 const DATABASE: &str = "AGENTLING_TEST_DATABASE";
 const TOOLS: &str = "AGENTLING_TEST_TOOLS";
 const DEATH: &str = "AGENTLING_TEST_DEATH";
+const PATIENCE: &str = "AGENTLING_TEST_PATIENCE";
 const LISTENS: &str = "the child listens on ";
 
 /// Leases that run out soon, for a database that a dead process has left.
@@ -25,12 +26,17 @@ const QUICK: [(&str, &str); 4] = [
     ("AGENTLING_POLL_MS", "50"),
 ];
 
+/// Leases that outlast a busy machine, for a child that nobody takes over from.
+const PATIENT: [(&str, &str); 2] =
+    [("AGENTLING_LEASE_MS", "30000"), ("AGENTLING_HEARTBEAT_MS", "5000")];
+
 /// What a child is to do: serve and work on a database, until it dies.
 #[derive(Debug)]
 pub(crate) struct Errand {
     url: String,
     tools: String,
     death: Option<(CommitPoint, usize)>,
+    is_patient: bool,
 }
 
 impl Errand {
@@ -45,7 +51,8 @@ impl Errand {
             Some((_, n)) => Some((CommitPoint::After, n.parse().unwrap())),
             None => None,
         };
-        Some(Self { url: variable(DATABASE)?, tools: variable(TOOLS)?, death })
+        let is_patient = variable(PATIENCE).is_some();
+        Some(Self { url: variable(DATABASE)?, tools: variable(TOOLS)?, death, is_patient })
     }
 
     /// Serves and works. It ends by its errand, by a signal, or with the test that started it.
@@ -57,7 +64,8 @@ impl Errand {
         }
         let pools = PoolSettings { api: 2, worker: 2, critical: 2 };
         let store = Store::open(&self.url, pools).unwrap();
-        let config = config_at(&self.url, &self.tools, Self::SETTINGS);
+        let settings = if self.is_patient { &PATIENT[..] } else { Self::SETTINGS };
+        let config = config_at(&self.url, &self.tools, settings);
         let running = Running::start(&config, store, &around).await.unwrap();
         let line = format!("\n{LISTENS}{}\n", running.address);
         std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -93,11 +101,20 @@ impl Child {
             Some((CommitPoint::After, n)) => format!("after {n}"),
             None => String::new(),
         };
+        Self::spawn(url, tools, (DEATH, &death))
+    }
+
+    /// Starts a child that lives on and has long leases, so that it loses no run when it is busy.
+    pub(crate) fn patient(url: &str, tools: &str) -> Self {
+        Self::spawn(url, tools, (PATIENCE, "long"))
+    }
+
+    fn spawn(url: &str, tools: &str, (name, value): (&str, &str)) -> Self {
         let process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "engine::crash::child", "--nocapture"])
             .env(DATABASE, url)
             .env(TOOLS, tools)
-            .env(DEATH, death)
+            .env(name, value)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
