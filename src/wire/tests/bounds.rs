@@ -25,9 +25,19 @@ fn calling(provider: Provider, n_calls: usize) -> Value {
         Provider::Ollama => json!({"done": true, "done_reason": "stop", "message": {"tool_calls":
             calls(&|_| json!({"function": {"name": "f", "arguments": {}}}))
         }}),
-        _ => json!({"choices": [{"finish_reason": "tool_calls", "message": {"tool_calls":
-            calls(&|n| json!({"id": format!("c{n}"), "function": {"name": "f", "arguments": "{}"}}))
-        }}]}),
+        Provider::Scripted
+        | Provider::Openai
+        | Provider::Vertex
+        | Provider::Openrouter
+        | Provider::Xai
+        | Provider::Mistral
+        | Provider::Groq
+        | Provider::Deepseek
+        | Provider::Azure => {
+            json!({"choices": [{"finish_reason": "tool_calls", "message": {"tool_calls":
+                calls(&|n| json!({"id": format!("c{n}"), "function": {"name": "f", "arguments": "{}"}}))
+            }}]})
+        }
     }
 }
 

@@ -17,8 +17,12 @@ fn times_out() -> ModelReply {
 }
 
 fn breaks_off(text: &str, calls: &[(&str, &str)]) -> ModelReply {
-    let ModelReply::Says { calls, .. } = ModelReply::calls(calls) else { unreachable!() };
-    ModelReply::Says { text: text.to_owned(), calls, finish: "error" }
+    match ModelReply::calls(calls) {
+        ModelReply::Says { calls, .. } => {
+            ModelReply::Says { text: text.to_owned(), calls, finish: "error" }
+        }
+        other @ ModelReply::Status(..) => other,
+    }
 }
 
 #[tokio::test]

@@ -91,10 +91,6 @@ fn calls_of_a_whole_reply_get_positional_ids_and_keep_the_providers_own() {
 
 #[test]
 fn fragments_of_calls_are_merged_whatever_their_indexes_and_ids_are() {
-    let fragment = |index: Value, id: Value, name: &str, arguments: &str| {
-        json!({"tool_calls": [{"index": index, "id": id,
-            "function": {"name": name, "arguments": arguments}}]})
-    };
     let none = Value::Null;
     for (what, deltas) in [
         (
@@ -131,9 +127,18 @@ fn fragments_of_calls_are_merged_whatever_their_indexes_and_ids_are() {
                 fragment(none.clone(), json!("a"), "", "}"),
             ],
         ),
+    ] {
+        assert_two_calls(what, &deltas);
+    }
+}
+
+#[test]
+fn fragments_of_calls_are_merged_where_their_ids_are_missing_or_late() {
+    let none = Value::Null;
+    for (what, deltas) in [
         (
             "by order",
-            vec![
+            [
                 fragment(none.clone(), json!("a"), "f", "{"),
                 fragment(none.clone(), none.clone(), "", "}"),
                 fragment(none.clone(), json!("b"), "g", "{}"),
@@ -141,18 +146,28 @@ fn fragments_of_calls_are_merged_whatever_their_indexes_and_ids_are() {
         ),
         (
             "a late id",
-            vec![
+            [
                 fragment(json!(3), none, "f", "{"),
                 fragment(json!(3), json!("a"), "", "}"),
                 fragment(json!(7), json!("b"), "g", "{}"),
             ],
         ),
     ] {
-        let (_, reply) = streamed(&deltas);
-        let reply = reply.unwrap();
-        let merged = [("call_1", Some("a"), "f", "{}"), ("call_2", Some("b"), "g", "{}")];
-        assert_eq!(calls(&reply), merged, "{what}");
+        assert_two_calls(what, &deltas);
     }
+}
+
+fn assert_two_calls(what: &str, deltas: &[Value]) {
+    let (_, reply) = streamed(deltas);
+    let reply = reply.unwrap();
+    let merged = [("call_1", Some("a"), "f", "{}"), ("call_2", Some("b"), "g", "{}")];
+    assert_eq!(calls(&reply), merged, "{what}");
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the fragments are written out in place")]
+fn fragment(index: Value, id: Value, name: &str, arguments: &str) -> Value {
+    json!({"tool_calls": [{"index": index, "id": id,
+        "function": {"name": name, "arguments": arguments}}]})
 }
 
 #[test]

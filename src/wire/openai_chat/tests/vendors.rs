@@ -214,7 +214,7 @@ fn the_user_stands_behind_every_turn_of_a_model_that_would_go_on_with_it() {
     ] {
         assert_eq!(roles(&prompt, &spec), filled, "{spec:?}");
         let content = &body(&prompt, &spec)["messages"][4]["content"];
-        assert_eq!(content.as_str().or(content[0]["text"].as_str()), Some("."));
+        assert_eq!(content.as_str().or_else(|| content[0]["text"].as_str()), Some("."));
     }
     let plain = roles(&prompt, &model(Provider::Openai, "m", None));
     assert_eq!(plain, ["user", "assistant", "assistant"]);
