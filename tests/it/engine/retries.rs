@@ -21,7 +21,7 @@ fn breaks_off(text: &str, calls: &[(&str, &str)]) -> ModelReply {
         ModelReply::Says { calls, .. } => {
             ModelReply::Says { text: text.to_owned(), calls, finish: "error" }
         }
-        other @ ModelReply::Status(..) => other,
+        other @ (ModelReply::Status(..) | ModelReply::Cut(_) | ModelReply::Hang) => other,
     }
 }
 

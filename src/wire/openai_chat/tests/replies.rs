@@ -124,7 +124,7 @@ fn fragments_of_calls_are_merged_whatever_their_indexes_and_ids_are() {
             vec![
                 fragment(none.clone(), json!("a"), "f", "{"),
                 fragment(none.clone(), json!("b"), "g", "{}"),
-                fragment(none.clone(), json!("a"), "", "}"),
+                fragment(none, json!("a"), "", "}"),
             ],
         ),
     ] {
