@@ -30,6 +30,9 @@ const HARMLESS: &[&str] = &[
     "length=1",
 ];
 
+/// What is no stream of the wire: unreadable, or readable and not at its end.
+const GARBLED: &[&str] = &["protocol", "truncated_stream"];
+
 /// Failures that the next attempt may not have, with their kinds.
 const PASSING: &[(&str, &[&str])] = &[
     ("fail=408x9;retry=none", &["timeout"]),
@@ -40,14 +43,14 @@ const PASSING: &[(&str, &[&str])] = &[
     ("fail=504x9;retry=none", &["timeout"]),
     ("fail=529x9;retry=none", &["overloaded"]),
     ("fail=dropx9", &["transport"]),
-    ("garbage=html", &["protocol"]),
-    ("garbage=text", &["protocol", "truncated_stream"]),
-    ("garbage=json", &["protocol"]),
-    ("garbage=trunc", &["protocol"]),
-    ("garbage=empty", &["protocol"]),
-    ("garbage=binary", &["protocol", "truncated_stream"]),
-    ("garbage=null", &["protocol"]),
-    ("garbage=array", &["protocol", "truncated_stream"]),
+    ("garbage=html", GARBLED),
+    ("garbage=text", GARBLED),
+    ("garbage=json", GARBLED),
+    ("garbage=trunc", GARBLED),
+    ("garbage=empty", GARBLED),
+    ("garbage=binary", GARBLED),
+    ("garbage=null", GARBLED),
+    ("garbage=array", GARBLED),
     ("cut=50%;cutmode=fin", &["transport"]),
     ("cut=50%;length=1", &["transport"]),
     ("cut=50%;gzip=1", &["transport"]),
