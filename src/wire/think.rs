@@ -103,6 +103,20 @@ impl Splitter {
         (if thinks { DeltaKind::Thinking } else { DeltaKind::Text }, &self.held)
     }
 
+    /// What was thought and what was said, as far as both have come, of which this much was told.
+    pub(super) fn settled(&self, thinking: &str, said: &str) -> (String, String) {
+        let (mut thinking, mut said) = (thinking.to_owned(), said.to_owned());
+        match self.held() {
+            (DeltaKind::Thinking, held) => thinking.push_str(held),
+            (DeltaKind::Text | DeltaKind::ToolCall, held) => said.push_str(held),
+        }
+        if let Some((thought, rest)) = self.unopened(&said) {
+            thinking.push_str(thought);
+            said = rest.to_owned();
+        }
+        (thinking, said)
+    }
+
     /// What was thought and what was said, where a closing tag stands alone in what was taken for said.
     pub fn unopened<'t>(&self, said: &'t str) -> Option<(&'t str, &'t str)> {
         let (thought, said) = said.split_once(CLOSE)?;

@@ -105,23 +105,9 @@ impl OllamaReply {
         }
     }
 
-    /// What was thought and what was said, as far as it has come.
-    fn texts(&self) -> (String, String) {
-        let (mut thinking, mut said) = (self.thinking.clone(), self.said.clone());
-        match self.splitter.held() {
-            (DeltaKind::Thinking, held) => thinking.push_str(held),
-            (DeltaKind::Text | DeltaKind::ToolCall, held) => said.push_str(held),
-        }
-        if let Some((thought, rest)) = self.splitter.unopened(&said) {
-            thinking.push_str(thought);
-            said = rest.to_owned();
-        }
-        (thinking, said)
-    }
-
     fn parts(&self) -> Vec<ReplyPart> {
         let issuer = Some(self.provider);
-        let (text, said) = self.texts();
+        let (text, said) = self.splitter.settled(&self.thinking, &self.said);
         let thinking = (!text.trim().is_empty()).then(|| {
             // Thinking that stood in the text does not go back.
             let echo = (!self.has_thinking).then(|| Value::Object(serde_json::Map::new()));
