@@ -5,7 +5,7 @@
 //! decided in one place, `http::problem`.
 
 use crate::domain::caller::Scope;
-use crate::domain::id::RunId;
+use crate::domain::id::{CallId, RunId};
 use crate::domain::memory::{Finding, MemoryLoadError};
 use crate::domain::model::ModelError;
 use crate::domain::run::{RunFailure, RunStatus};
@@ -73,6 +73,18 @@ pub enum AgentlingError {
     RunNotWaiting {
         /// Where it stands.
         status: RunStatus,
+    },
+    /// The call was answered before, or has ended.
+    #[error("the call `{call_id}` has its answer")]
+    ToolCallAlreadyAnswered {
+        /// Which one.
+        call_id: CallId,
+    },
+    /// The run has no such call.
+    #[error("the run has no call `{call_id}`")]
+    UnknownToolCall {
+        /// Which one.
+        call_id: CallId,
     },
     /// The thread has an active run.
     #[error("the thread has an active run")]
@@ -185,6 +197,8 @@ impl AgentlingError {
             | Self::RunNotActive { .. }
             | Self::RunClosing { .. }
             | Self::RunNotWaiting { .. }
+            | Self::ToolCallAlreadyAnswered { .. }
+            | Self::UnknownToolCall { .. }
             | Self::ToolNameConflict { .. }
             | Self::VersionConflict
             | Self::ThreadWentOn

@@ -22,6 +22,7 @@ use crate::domain::script::{ScriptCall, ScriptTurn};
 use crate::domain::step::{InputPart, InputText};
 use crate::domain::thread::{Announce, FramingPolicy};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
+use crate::domain::wait::{Approval, OnInDoubt};
 use crate::engine::{Seen, StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
 use crate::http::{self, serve::serve};
@@ -222,6 +223,11 @@ fn weather(tool: SocketAddr) -> HttpTool {
         headers: IndexMap::new(),
         effect: EffectClass::Pure,
         timeout_ms: None,
+        on_in_doubt: OnInDoubt::Hold,
+        hold_timeout_ms: None,
+        probe_url: None,
+        approval: Approval::Never,
+        approval_timeout_ms: None,
         parallel_safe: true,
         max_output_chars: None,
         output_path: None,

@@ -15,7 +15,9 @@ labels! {
         RunCreated = "run.created",
         /// A worker claimed it for the first time.
         RunStarted = "run.started",
-        /// It goes on after an interruption.
+        /// It waits for a caller.
+        RunRequiresAction = "run.requires_action",
+        /// It goes on after an interruption or a wait.
         RunResumed = "run.resumed",
         /// A model turn begins.
         TurnStarted = "turn.started",
@@ -27,6 +29,8 @@ labels! {
         ToolResult = "tool.result",
         /// A step is complete.
         StepRecorded = "step.recorded",
+        /// A budget is used up to the share at which its owner wants to be warned.
+        BudgetWarning = "budget.warning",
         /// The run ended with an answer.
         RunCompleted = "run.completed",
         /// The run ended with an error.

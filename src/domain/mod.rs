@@ -54,3 +54,4 @@ pub mod step;
 pub mod tag;
 pub mod thread;
 pub mod tool;
+pub mod wait;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::agent::Metadata;
 use super::id::{AgentId, ErrorId, RunId, ThreadId};
 use super::model::{ModelErrorKind, Provider, Usage};
+use super::wait::RequiresAction;
 use crate::labels;
 
 labels! {
@@ -18,6 +19,8 @@ labels! {
         Queued = "queued",
         /// A worker is at it.
         Running = "running",
+        /// Active, but nothing goes on until a caller acts or the wait runs out.
+        RequiresAction = "requires_action",
         /// Ended with an answer.
         Completed = "completed",
         /// Ended with an error.
@@ -30,10 +33,15 @@ labels! {
 }
 
 impl RunStatus {
+    /// Whether a caller who waits for the run has reason to look: it has ended, or it waits for someone.
+    pub const fn is_at_rest(self) -> bool {
+        self.is_ended() || matches!(self, Self::RequiresAction)
+    }
+
     /// Whether nothing goes on by itself. An interrupted run can be resumed, nothing else can.
     pub const fn is_ended(self) -> bool {
         match self {
-            Self::Queued | Self::Running => false,
+            Self::Queued | Self::Running | Self::RequiresAction => false,
             Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted => true,
         }
     }
@@ -140,6 +148,9 @@ pub struct RunFacts {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<RunFailure>,
+    /// What it waits for, or waited for until it was queued again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_action: Option<RequiresAction>,
     /// Tokens of all recorded replies.
     pub usage: Usage,
     /// Steps it has appended.
@@ -168,6 +179,7 @@ impl RunFacts {
             answer: None,
             output: None,
             failure: None,
+            requires_action: None,
             usage: Usage::default(),
             steps: 1,
             turn: 0,

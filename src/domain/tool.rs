@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::file::FilePart;
 use super::id::CallId;
 use super::json::spelt;
+use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
 use crate::labels;
 
 /// The tool that ends a run with an answer; it is always there.
@@ -23,6 +24,8 @@ pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
 pub enum ToolSpec {
     /// A URL that the server calls.
     Http(HttpTool),
+    /// A tool that the caller runs.
+    Client(ClientTool),
     /// A tool of the server itself.
     Builtin(BuiltinTool),
 }
@@ -32,6 +35,7 @@ impl ToolSpec {
     pub fn tool_name(&self) -> &str {
         match self {
             Self::Http(tool) => &tool.name,
+            Self::Client(tool) => &tool.name,
             Self::Builtin(tool) => tool.name.label(),
         }
     }
@@ -76,6 +80,26 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
+    /// What is done when a call was sent and its answer is not known; only of `at_most_once` tools.
+    #[serde(default)]
+    pub on_in_doubt: OnInDoubt,
+    /// How long a call in doubt is held, in milliseconds, 1–2,592,000,000; ten minutes by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_u64)]
+    pub hold_timeout_ms: Option<u64>,
+    /// What is asked about a call in doubt with `on_in_doubt: probe`: a URL template like `url`, in which
+    /// `{tool_call_id}` is the call's id. It is called with `GET`: 404 says that the call did not take
+    /// effect, so that it is sent again; any other success that it did, with the answer as its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 2048)]
+    pub probe_url: Option<String>,
+    /// Whether a person has to agree to every call.
+    #[serde(default)]
+    pub approval: Approval,
+    /// How long a decision is waited for, in milliseconds, 1–2,592,000,000; a day by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_u64)]
+    pub approval_timeout_ms: Option<u64>,
     /// Whether it may run beside other calls of the same turn.
     #[serde(default = "yes")]
     #[schema(default = true)]
@@ -91,6 +115,57 @@ pub struct HttpTool {
 
 const fn yes() -> bool {
     true
+}
+
+impl HttpTool {
+    /// What its calls may have to wait for.
+    pub fn wait_rules(&self) -> WaitRules {
+        WaitRules {
+            by_client: false,
+            approval: self.approval == Approval::Always,
+            on_in_doubt: self.on_in_doubt,
+            answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),
+            hold_ms: self.hold_timeout_ms.unwrap_or(HOLD_TIMEOUT_MS),
+        }
+    }
+}
+
+/// A tool that the caller runs: the run waits until its results are posted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientTool {
+    /// `^[A-Za-z0-9_-]{1,64}$`, unique within the agent.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", examples("pick_file"))]
+    pub name: String,
+    /// What the model is told about it; at most 4,096 characters.
+    #[serde(default)]
+    #[schema(max_length = 4096)]
+    pub description: String,
+    /// JSON Schema of the arguments: an object at the top, only `#/…` references, at most 64 KiB.
+    /// Unknown arguments are refused unless the schema says otherwise.
+    #[schema(value_type = Object)]
+    pub parameters: Value,
+    /// How long a result is waited for, in milliseconds, 1–2,592,000,000; a day by default. The model is
+    /// then told that the call took too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_u64)]
+    pub timeout_ms: Option<u64>,
+    /// Whether it may run beside other calls of the same turn.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub parallel_safe: bool,
+    /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_output_chars: Option<u32>,
+}
+
+impl ClientTool {
+    /// What its calls wait for.
+    pub fn wait_rules(&self) -> WaitRules {
+        let answer_ms = self.timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS);
+        WaitRules { by_client: true, answer_ms, ..WaitRules::NONE }
+    }
 }
 
 /// A tool of the server itself.
@@ -186,6 +261,8 @@ pub struct PlannedCall {
     pub parallel_safe: bool,
     /// Whether the call could not be read: its name is missing or its arguments are not an object.
     pub unparsable: bool,
+    /// What it may have to wait for.
+    pub waits: WaitRules,
     /// The outcome of a call that needs nothing from outside: one that is refused before it is sent,
     /// or the answer itself.
     pub settled: Option<ToolOutcome>,
@@ -198,6 +275,8 @@ labels! {
         Planned = "planned",
         /// The request may be out.
         Started = "started",
+        /// It waits for a caller.
+        Waiting = "waiting",
         /// Its outcome is recorded.
         Ended = "ended",
     }
@@ -271,6 +350,16 @@ pub enum ToolOutput {
     Text(TextOutput),
     /// JSON, with its own key order.
     Json(JsonOutput),
+}
+
+impl From<Value> for ToolOutput {
+    /// A string is text, everything else JSON.
+    fn from(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(TextOutput { text }),
+            json => Self::Json(json.into()),
+        }
+    }
 }
 
 /// Text output.

@@ -10,6 +10,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 
 use super::feed::Publisher;
+use super::inbox::Inbox;
 use super::journal::{Journal, Stamp, records_of};
 use super::leases::Signals;
 use super::perform::{Done, Performer};
@@ -19,17 +20,15 @@ use super::{CommitPoint, Context};
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
-use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{Surroundings, decide, due, evolve, fold, poisoned};
+use crate::machine::{decide, due, evolve, fold, poisoned};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
 use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
-use crate::store::messages;
 
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
@@ -47,8 +46,7 @@ pub(super) struct Driver {
     deadline: Option<Duration>,
     journal: Journal,
     state: State,
-    /// The messages to the run that are known and have not entered it yet, in order.
-    waiting: Vec<RunMessage>,
+    inbox: Inbox,
     /// Requests to models that are not recorded yet; they go with the next append. Until then a crash
     /// loses them, as it loses what came back.
     sent: Vec<Arc<NewRequest>>,
@@ -92,13 +90,13 @@ impl Driver {
         let publisher = Arc::new(publisher.redacting(Arc::clone(&redactor), is_json));
         // The claim itself may have committed the first turn.
         publisher.committed();
-        let first = first_input(&claim, &loaded);
+        let first = first_input(&context, &claim, &loaded);
         let mut driver = Self {
             limits: Limits::of(&loaded.agent, loaded.max_steps),
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
-            waiting: loaded.waiting.clone(),
+            inbox: Inbox::of(&loaded),
             performer: Performer::new(&context, &loaded, &redactor, &claim),
             sent: Vec::new(),
             running: BTreeSet::new(),
@@ -119,7 +117,7 @@ impl Driver {
         {
             return Ok(());
         }
-        while !self.state.is_ended() {
+        while !self.state.is_ended() && self.state.parked().is_none() {
             if self.start_due().await? == Hold::Gone {
                 return Ok(());
             }
@@ -224,7 +222,8 @@ impl Driver {
     /// Decides, commits and folds one input.
     async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
-        let around = Surroundings { limits: &self.limits, messages: &self.waiting };
+        self.journal.heard_answers(self.inbox.n_answers());
+        let around = self.inbox.around(&self.limits);
         let records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
@@ -242,8 +241,7 @@ impl Driver {
                 (self.journal, self.tally) = (journal, tally);
                 let state = std::mem::take(&mut self.state);
                 self.state = records.iter().fold(state, evolve);
-                let n_messages = self.state.n_messages();
-                self.waiting.retain(|message| message.number > n_messages);
+                self.inbox.entered(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
                     self.performer.replied(heard.kept);
@@ -253,8 +251,16 @@ impl Driver {
                 Ok(Hold::Kept)
             }
             Appended::MessagesWait => {
-                self.listen().await?;
+                let known = (self.state.n_messages(), &self.signals);
+                self.inbox.read_messages(&self.context, &self.claim, known).await?;
                 Box::pin(self.take(input, heard)).await
+            }
+            Appended::AnswersWait => {
+                self.inbox.read_answers(&self.context, &self.claim, &self.signals).await?;
+                Box::pin(self.take(input, heard)).await
+            }
+            Appended::InterruptRequested => {
+                Box::pin(self.take(Input::Interrupted { partial: None }, None)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
@@ -262,32 +268,6 @@ impl Driver {
                 Ok(Hold::Gone)
             }
         }
-    }
-
-    /// Reads the messages that were added since they were last read.
-    async fn listen(&mut self) -> Result<(), StoreError> {
-        let (store, claim) = (self.context.store(), &self.claim);
-        let after = self.state.n_messages();
-        let waiting = loop {
-            match messages::waiting(store, &claim.tenant, claim.run, after).await {
-                // A reply may hang on it, which is not to be lost.
-                Err(error) if error.is_passing() && !self.signals.borrow().lost => {
-                    tracing::warn!(run = %claim.run, error = %error, "a read waits for the database");
-                    tokio::time::sleep(WRITE_PAUSE).await;
-                }
-                other => break other?,
-            }
-        };
-        if waiting.len() == self.waiting.len() {
-            // Otherwise the same would be decided and refused for ever.
-            return Err(StoreError::Inconsistent {
-                table: "run",
-                column: "n_messages",
-                id: claim.run.to_string(),
-            });
-        }
-        self.waiting = waiting;
-        Ok(())
     }
 
     /// Says in the log what callers read in `run.error`, under the same id.
@@ -364,9 +344,13 @@ impl Driver {
 }
 
 /// What a claim means for the machine.
-fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
+fn first_input(context: &Context, claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
     if claim.is_poisoned {
         return Some(Input::Aborted { failure: poisoned() });
+    }
+    // A run that waits would wait again, although its time is over.
+    if loaded.deadline_at.is_some_and(|deadline| deadline <= context.now()) {
+        return Some(Input::Aborted { failure: timed_out() });
     }
     match (claim.begins, loaded.resumed) {
         // The first turn is on record with the claim.

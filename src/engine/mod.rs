@@ -7,12 +7,14 @@
 
 mod accept;
 mod agents;
+mod answers;
 mod compact;
 mod compaction;
 mod diagnosis;
 mod driver;
 mod dry_run;
 pub mod feed;
+mod inbox;
 mod journal;
 mod leases;
 mod perform;
@@ -33,6 +35,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
+pub use answers::Answers;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
@@ -349,6 +352,19 @@ impl Engine {
             Added::Closing(status) => Err(AgentlingError::RunClosing { status }),
             Added::Full => Err(AgentlingError::TooManyMessages { limit: WAITING_PER_RUN.into() }),
         }
+    }
+
+    /// Answers calls of a run that wait for a caller.
+    ///
+    /// # Errors
+    /// When there is no such run or call, or the call does not wait for that, or has its answer.
+    pub async fn answer(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        given: Answers,
+    ) -> Result<Run, AgentlingError> {
+        answers::give(&self.context, tenant, run, given).await
     }
 
     /// Tells a thread in a shorter form from now on; answers the step that says so. `None` when there

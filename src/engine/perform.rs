@@ -151,6 +151,16 @@ impl Performer {
                     Done::of(effect, Input::CallEnded { outcome, attempt })
                 })
             }
+            Effect::Probe { call_id, attempt } => {
+                let request = self.tool_call(state, call_id, *attempt);
+                let (context, tools) =
+                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                Box::pin(async move {
+                    let answer = context.parts.toolbox.probe(&tools, &request).await;
+                    let CallRequest { call_id, attempt, .. } = request;
+                    Done::of(effect, Input::Probed { call_id, attempt, answer })
+                })
+            }
             // Not performed: the driver puts the calls on record itself.
             Effect::StartCalls { call_ids } => {
                 let input = Input::CallsStarting { call_ids: call_ids.clone() };

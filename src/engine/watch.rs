@@ -163,7 +163,7 @@ pub(super) async fn wait(
     let ended = async {
         loop {
             let found = runs::get(context.store(), tenant, run).await?;
-            if found.as_ref().is_none_or(|run| run.facts.status.is_ended()) {
+            if found.as_ref().is_none_or(|run| run.facts.status.is_at_rest()) {
                 return Ok(found);
             }
             // Deltas are no reason to look; a commit is, and so is the poll.

@@ -1,10 +1,11 @@
 //! Turns: when one starts, and what a model's reply leads to.
 
+use super::call::Answer;
 use super::calls::{self, Ride};
 use super::draft::{Draft, poisoned};
 use super::record::Record;
 use super::repeat;
-use super::state::{Answer, is_cut};
+use super::state::is_cut;
 use crate::domain::limits::{STEP_LIMIT, UNPARSABLE_RETRIES};
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelErrorKind};
@@ -12,6 +13,7 @@ use crate::domain::run::{Failure, StopReason};
 use crate::domain::run_message::RunMessage;
 use crate::domain::step::{RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{OutcomeKind, PlannedCall, ToolOutcome, Verdict};
+use crate::domain::wait::WaitReason;
 
 /// How often an effect whose worker was lost is started again before the run counts as poisoned. An
 /// orderly shutdown gives its runs back too and is no fault of theirs, so this leaves room for many;
@@ -36,6 +38,9 @@ const UNREADABLE: &str = "the model kept writing tool calls that cannot be read"
 pub(super) fn next(draft: &mut Draft<'_>) {
     while let Some(RunMessage { number, voice, text, .. }) = draft.waiting() {
         draft.push(Record::MessageGiven { number: *number, voice: *voice, text: text.clone() });
+    }
+    if draft.is_out_of_budget {
+        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
     }
     let done = draft.state.turn();
     let closing = done >= draft.limits.max_steps.max(1);
@@ -88,6 +93,9 @@ fn fall_back(draft: &mut Draft<'_>) {
 }
 
 fn again(draft: &mut Draft<'_>) {
+    if draft.is_out_of_budget {
+        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+    }
     draft.push(Record::TurnStarted {
         turn: draft.state.turn(),
         attempt: draft.state.attempt().saturating_add(1),

@@ -45,7 +45,7 @@ pub async fn add(
                 SET n_messages = n_messages + 1
               WHERE tenant_id = $1
                 AND run_id = $2
-                AND status IN ('queued', 'running', 'interrupted')
+                AND status IN ('queued', 'running', 'requires_action', 'interrupted')
                 -- A run that is interrupted, or asked to go on, has another turn before it even then.
                 AND (NOT closing OR resumed OR status = 'interrupted')
                 AND n_messages - n_messages_taken < $3
@@ -97,10 +97,15 @@ async fn why_not(store: &Store, tenant: &TenantId, id: RunId) -> Result<Added, S
     Ok(match status {
         RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Added::Ended(status),
         RunStatus::Interrupted if !row.is_full => Added::Ended(status),
-        RunStatus::Queued | RunStatus::Running if row.closing && !row.resumed => {
+        RunStatus::Queued | RunStatus::Running | RunStatus::RequiresAction
+            if row.closing && !row.resumed =>
+        {
             Added::Closing(status)
         }
-        RunStatus::Queued | RunStatus::Running | RunStatus::Interrupted => Added::Full,
+        RunStatus::Queued
+        | RunStatus::Running
+        | RunStatus::RequiresAction
+        | RunStatus::Interrupted => Added::Full,
     })
 }
 

@@ -27,6 +27,7 @@ pub(super) struct RunRow {
     pub(super) answer: Option<String>,
     pub(super) output: Option<String>,
     pub(super) failure: Option<String>,
+    pub(super) requires_action: Option<String>,
     pub(super) turn: i32,
     pub(super) attempt: i32,
     pub(super) n_steps: i32,
@@ -53,6 +54,7 @@ impl TryFrom<RunRow> for Run {
             stop_reason: at.label_opt("stop_reason", row.stop_reason.as_deref())?,
             output: at.json_opt("output", row.output.as_deref())?,
             failure: at.json_opt("failure", row.failure.as_deref())?,
+            requires_action: at.json_opt("requires_action", row.requires_action.as_deref())?,
             usage: Usage {
                 input: at.count("usage_input", row.usage_input)?,
                 output: at.count("usage_output", row.usage_output)?,
@@ -284,7 +286,8 @@ pub(super) async fn read(
     sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
-                  output::text AS output, failure::text AS failure, turn, attempt, n_steps,
+                  output::text AS output, failure::text AS failure,
+                  requires_action::text AS requires_action, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
@@ -361,7 +364,8 @@ pub async fn list(
     let rows = sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
-                  output::text AS output, failure::text AS failure, turn, attempt, n_steps,
+                  output::text AS output, failure::text AS failure,
+                  requires_action::text AS requires_action, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run

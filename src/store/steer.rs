@@ -88,7 +88,7 @@ async fn steer(
     };
     // Open calls are closed by the machine, so a run that was given back with some needs a worker.
     let needs_worker = match run.facts.status {
-        RunStatus::Running => true,
+        RunStatus::Running | RunStatus::RequiresAction => true,
         RunStatus::Queued => has_open_calls(&mut tx, tenant, id).await?,
         _ => false,
     };
@@ -185,6 +185,9 @@ async fn request(
                                            ELSE cancel_requested_at END,
                 interrupt_requested_at = CASE WHEN $3 THEN interrupt_requested_at
                                               ELSE coalesce(interrupt_requested_at, $4) END,
+                -- A run that waits does not see a wish unless a worker takes it.
+                status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
+                wake_at = NULL,
                 available_at = least(available_at, now())
           WHERE tenant_id = $1
             AND run_id = $2",

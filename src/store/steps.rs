@@ -14,6 +14,7 @@ use crate::domain::page::{Page, PageRequest};
 use crate::domain::request::{BodyHash, RequestFigures};
 use crate::domain::step::{Step, StepContent};
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
+use crate::domain::wait::{WaitReason, WaitRules};
 
 struct StepRow {
     step_id: Uuid,
@@ -84,6 +85,14 @@ pub struct StoredCall {
     pub state: CallState,
     /// How often it was started.
     pub attempt: u32,
+    /// What it waits for.
+    pub waits: Option<WaitReason>,
+    /// Whether it has waited for as long as it may.
+    pub is_overdue: bool,
+    /// Whether whoever was asked agreed to it.
+    pub is_approved: bool,
+    /// What it is sent with, where that is not what the model sent.
+    pub sent_arguments: Option<String>,
     /// How it ended.
     pub outcome: Option<ToolOutcome>,
 }
@@ -99,6 +108,11 @@ struct CallRow {
     unparsable: bool,
     state: String,
     attempt: i32,
+    wait_rules: Option<String>,
+    waits_for: Option<String>,
+    is_overdue: bool,
+    approved: bool,
+    sent_arguments: Option<String>,
     outcome: Option<String>,
 }
 
@@ -108,11 +122,16 @@ impl TryFrom<CallRow> for StoredCall {
     fn try_from(row: CallRow) -> Result<Self, StoreError> {
         let call_id = CallId(row.call_id);
         let at = At { table: "tool_call", id: &call_id };
+        let rules = at.json_opt("wait_rules", row.wait_rules.as_deref())?;
         Ok(Self {
             step_seq: row.step_seq,
             call_idx: at.count("call_idx", row.call_idx)?,
             state: at.label("state", &row.state)?,
             attempt: at.count("attempt", row.attempt)?,
+            waits: at.label_opt("waits_for", row.waits_for.as_deref())?,
+            is_overdue: row.is_overdue,
+            is_approved: row.approved,
+            sent_arguments: row.sent_arguments,
             outcome: at.json_opt("outcome", row.outcome.as_deref())?,
             planned: PlannedCall {
                 effect: at.label("effect", &row.effect)?,
@@ -121,6 +140,7 @@ impl TryFrom<CallRow> for StoredCall {
                 arguments: row.arguments,
                 parallel_safe: row.parallel_safe,
                 unparsable: row.unparsable,
+                waits: rules.unwrap_or(WaitRules::NONE),
                 settled: None,
             },
         })
@@ -182,7 +202,9 @@ async fn calls(
     sqlx::query_as!(
         CallRow,
         r#"SELECT step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
-                  state, attempt, outcome::text AS outcome
+                  state, attempt, wait_rules::text AS wait_rules, waits_for,
+                  coalesce(wait_until <= now(), false) AS "is_overdue!", approved, sent_arguments,
+                  outcome::text AS outcome
              FROM tool_call
             WHERE tenant_id = $1
               AND thread_id = $2

@@ -351,7 +351,7 @@ pub(super) async fn refuse_if_busy(
            FROM run
           WHERE tenant_id = $1
             AND thread_id = $2
-            AND status IN ('queued', 'running')",
+            AND status IN ('queued', 'running', 'requires_action')",
         tenant.as_str(),
         id.uuid()
     )

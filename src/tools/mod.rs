@@ -11,6 +11,7 @@ mod declared;
 mod egress;
 mod http;
 mod outcome;
+mod probe;
 mod response;
 mod schema;
 mod shape;
@@ -30,7 +31,8 @@ pub use toolset::ToolSet;
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::CallId;
-use crate::domain::tool::ToolOutcome;
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::wait::CallAnswer;
 use egress::Clients;
 use schema::SchemaCache;
 use toolset::Reading;
@@ -83,6 +85,13 @@ impl Toolbox {
         ToolSet::compile(spec, &self.schemas)
     }
 
+    /// Asks what became of a call whose answer was lost; `None` when that is not known.
+    pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
+        let read = tools.read(&call.name, &call.arguments);
+        let Reading::Send { call: tool, arguments, .. } = read else { return None };
+        tool.probe.as_ref()?.ask(tool, &self.clients, (call, &arguments)).await
+    }
+
     /// Runs a call to its end.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
         let started_at = self.clock.now();
@@ -91,6 +100,8 @@ impl Toolbox {
                 tool.send(&self.clients, call, &arguments).await
             }
             Reading::Answer(output) => Ok(output),
+            // The machine lets such a call wait; it comes here only if that is broken.
+            Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
@@ -102,4 +113,9 @@ impl Toolbox {
         outcome.finished_at = Some(self.clock.now());
         outcome
     }
+}
+
+fn elsewhere() -> ToolCallError {
+    let message = "the tool is run by the caller".to_owned();
+    ToolCallError { kind: OutcomeKind::Execution, type_name: "InvalidTool", message }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::slots::{Slot, newly_told, slots_of};
+use super::slots::{Slot, newly_told, slots_of, waiting};
 use crate::clock::Ids;
 use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
 use crate::domain::id::{CallId, ErrorId, StepId};
@@ -16,8 +16,11 @@ use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
+use crate::domain::wait::{RequiresAction, WaitReason};
 use crate::machine::record::{Ending, Record};
-use crate::store::journal::{Batch, CallMove, Head, Hearing, LoadedRun, NewCall, NewStep};
+use crate::store::journal::{
+    Batch, CallMove, CallTo, Head, Hearing, LoadedRun, NewCall, NewStep, Wait,
+};
 use crate::store::ledger::{NewRequest, Recorded};
 
 /// What comes from outside the records of a decision.
@@ -44,6 +47,8 @@ pub(crate) struct Journal {
     pub(crate) history: Vec<StepContent>,
     /// The number of the last message that entered the run.
     n_messages: u32,
+    /// All answers to calls that are known.
+    n_answers: u32,
     closing: bool,
     /// The agent's models after the first.
     fallbacks: Arc<[ModelName]>,
@@ -63,6 +68,7 @@ impl Journal {
             facts: loaded.run.facts.clone(),
             history: loaded.steps.iter().map(|step| step.content.clone()).collect(),
             n_messages: loaded.n_messages,
+            n_answers: loaded.n_answers,
             closing: loaded.closing,
             fallbacks: loaded.agent.model.fallbacks.iter().map(ModelName::of).collect(),
             fallback: loaded.fallback.clone(),
@@ -77,6 +83,11 @@ impl Journal {
     /// Counts what a call took that leaves nothing else on record; the next batch writes it.
     pub(crate) fn count(&mut self, spent: Usage) {
         self.facts.usage = self.facts.usage.plus(spent);
+    }
+
+    /// Notes how many answers to calls there are.
+    pub(crate) const fn heard_answers(&mut self, n_answers: u32) {
+        self.n_answers = n_answers;
     }
 
     /// The batch that writes a decision, and the picture after it. The picture holds only once the
@@ -104,6 +115,7 @@ impl Journal {
             hearing: Hearing::default(),
             is_progress: false,
             despite_cancel: false,
+            n_answers: self.n_answers,
             steps: Vec::new(),
             calls: Vec::new(),
             moves: Vec::new(),
@@ -145,13 +157,22 @@ impl Draft<'_> {
             }
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {
-                    self.move_call(call_id, CallState::Started, 1, None);
+                    self.move_call(call_id, |to| (to.state, to.attempt) = (CallState::Started, 1));
                 }
             }
             Record::CallRestarted { call_id, attempt } => {
-                self.move_call(call_id, CallState::Started, *attempt, None);
+                self.move_call(call_id, |to| {
+                    (to.state, to.attempt) = (CallState::Started, *attempt);
+                });
             }
+            Record::CallWaits { call_id, reason } => self.wait(call_id, *reason),
+            Record::CallApproved { call_id, arguments } => {
+                self.approve(call_id, arguments.as_deref());
+            }
+            Record::CallProbed { .. } => {}
             Record::CallEnded { outcome } => self.end_call(outcome),
+            Record::Parked { reason } => self.park(*reason),
+            Record::Unparked => self.unpark(),
             Record::ActionRecorded { turn } => {
                 let data = EventData::Step { step_seq: self.journal.action_seq, turn: *turn };
                 self.event(EventName::StepRecorded, data);
@@ -262,6 +283,11 @@ impl Draft<'_> {
         self.journal.slots.push(Slot {
             call_id: planned.call_id.clone(),
             name: planned.name.clone(),
+            arguments: planned.arguments.clone(),
+            rules: planned.waits,
+            waits: None,
+            is_approved: false,
+            sent_arguments: None,
             attempt: 0,
             state: CallState::Planned,
             is_told: false,
@@ -270,16 +296,15 @@ impl Draft<'_> {
             step_seq,
             call_idx,
             planned: planned.clone(),
-            state: CallState::Planned,
-            attempt: 0,
-            outcome: None,
+            to: CallTo::PLANNED,
         });
     }
 
     fn end_call(&mut self, outcome: &ToolOutcome) {
-        let slot = self.journal.slots.iter().find(|slot| slot.call_id == outcome.tool_call_id);
-        let attempt = slot.map_or(0, |slot| slot.attempt);
-        self.move_call(&outcome.tool_call_id, CallState::Ended, attempt, Some(outcome));
+        self.move_call(&outcome.tool_call_id, |to| {
+            to.state = CallState::Ended;
+            to.outcome = Some(outcome.clone());
+        });
         self.batch.is_progress = true;
         let (step_seq, turn) = (self.journal.action_seq, self.journal.facts.turn);
         for call_idx in newly_told(&mut self.journal.slots) {
@@ -288,26 +313,60 @@ impl Draft<'_> {
         self.show_outcomes();
     }
 
-    /// Moves a call on: in place when it is new in this batch, as a guarded update otherwise.
-    fn move_call(
-        &mut self,
-        call_id: &CallId,
-        to: CallState,
-        attempt: u32,
-        outcome: Option<&ToolOutcome>,
-    ) {
+    /// Moves a call on: in place when it is new in this batch, as a guarded update otherwise. A call that
+    /// moves on waits no more, unless it is said again.
+    fn move_call(&mut self, call_id: &CallId, change: impl FnOnce(&mut CallTo)) {
         let Some(slot) = self.journal.slots.iter_mut().find(|slot| slot.call_id == *call_id) else {
             return;
         };
-        let from = std::mem::replace(&mut slot.state, to);
-        slot.attempt = attempt;
+        let mut to = slot.as_it_is();
+        change(&mut to);
+        let from = slot.follow(&to);
         let new = self.batch.calls.iter_mut().find(|call| call.planned.call_id == *call_id);
-        if let Some(call) = new {
-            (call.state, call.attempt, call.outcome) = (to, attempt, outcome.cloned());
-        } else {
-            let (call_id, outcome) = (call_id.clone(), outcome.cloned());
-            self.batch.moves.push(CallMove { call_id, from, to, attempt, outcome });
+        let moved = self.batch.moves.iter_mut().find(|moved| moved.call_id == *call_id);
+        match (new, moved) {
+            (Some(new), _) => new.to = to,
+            // What moves on twice in one batch moves from where it was before.
+            (None, Some(moved)) => moved.to = to,
+            (None, None) => {
+                let call_id = call_id.clone();
+                self.batch.moves.push(CallMove { call_id, from, to });
+            }
         }
+    }
+
+    fn wait(&mut self, call_id: &CallId, reason: WaitReason) {
+        let slot = self.journal.slots.iter().find(|slot| slot.call_id == *call_id);
+        let bound_ms = slot.map_or(0, |slot| slot.rules.bound_ms(reason));
+        self.move_call(call_id, |to| {
+            to.state = CallState::Waiting;
+            to.wait = Some(Wait { reason, bound_ms });
+        });
+    }
+
+    fn approve(&mut self, call_id: &CallId, arguments: Option<&str>) {
+        self.move_call(call_id, |to| {
+            to.state = CallState::Planned;
+            to.is_approved = true;
+            to.sent_arguments = arguments.map(str::to_owned);
+        });
+    }
+
+    fn park(&mut self, reason: WaitReason) {
+        let tool_calls = waiting(&self.journal.slots);
+        let facts = &mut self.journal.facts;
+        facts.status = RunStatus::RequiresAction;
+        facts.requires_action = Some(RequiresAction { reason, tool_calls });
+        self.batch.is_progress = true;
+        self.event(EventName::RunRequiresAction, EventData::Run(self.journal.facts.clone()));
+    }
+
+    fn unpark(&mut self) {
+        let facts = &mut self.journal.facts;
+        facts.status = RunStatus::Running;
+        facts.requires_action = None;
+        self.batch.is_progress = true;
+        self.event(EventName::RunResumed, EventData::Run(self.journal.facts.clone()));
     }
 
     /// Puts the outcomes so far into the step that a model will see, in call order.
@@ -316,8 +375,8 @@ impl Draft<'_> {
             .batch
             .calls
             .iter()
-            .filter_map(|call| call.outcome.as_ref())
-            .chain(self.batch.moves.iter().filter_map(|moved| moved.outcome.as_ref()))
+            .filter_map(|call| call.to.outcome.as_ref())
+            .chain(self.batch.moves.iter().filter_map(|moved| moved.to.outcome.as_ref()))
             .collect();
         let action = self.journal.history.iter_mut().rev().find_map(|content| {
             if let StepContent::Action(action) = content { Some(action) } else { None }
@@ -367,6 +426,7 @@ impl Draft<'_> {
                 EventName::RunInterrupted
             }
         };
+        self.journal.facts.requires_action = None;
         self.journal.facts.finished_at = Some(self.stamp.now);
         self.batch.is_progress = true;
         self.event(name, EventData::Run(self.journal.facts.clone()));

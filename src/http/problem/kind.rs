@@ -73,6 +73,8 @@ problems! {
         "The run is neither queued nor running, or it is in its last turn and takes no more messages: `run_status` says where it stands. Start a new run on its thread.";
     ThreadBusy = 409 "thread-busy" "Thread is busy"
         "The thread has an active run, `active_run_id`, and takes one at a time. Wait for it, cancel it, or use another thread.";
+    ToolCallAlreadyAnswered = 409 "tool-call-already-answered" "Tool call already answered"
+        "The call has its result, decision or resolution, or it has ended. Read the run to see how it goes on.";
     ToolNameConflict = 409 "tool-name-conflict" "Tool name taken"
         "Two tools of an agent have one name, so a model could not tell them apart. Rename one.";
     IdempotencyInProgress = 409 "idempotency-in-progress" "Same request in progress"
@@ -117,6 +119,8 @@ problems! {
         "A schema refers to another document. Only `#/…` references are allowed: copy the definition into the schema.";
     EgressDenied = 422 "egress-denied" "URL not allowed"
         "The server does not call this URL: private, loopback and special addresses, other schemes, credentials in the URL and unusual ports are refused. The operator can open exact addresses with `AGENTLING_EGRESS_ALLOW`.";
+    UnknownToolCall = 422 "unknown-tool-call" "Unknown tool call"
+        "The run has no call with this id. The calls that wait are listed in `requires_action` of the run.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
         "The request names an agent that does not exist, or one of another tenant. Check `agent_id`.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"

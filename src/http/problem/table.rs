@@ -37,6 +37,8 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::ThreadBusy { active_run_id } => {
             say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
+        Error::ToolCallAlreadyAnswered { .. } => say(Kind::ToolCallAlreadyAnswered),
+        Error::UnknownToolCall { .. } => say(Kind::UnknownToolCall),
         Error::ToolNameConflict { .. } => say(Kind::ToolNameConflict),
         Error::VersionConflict | Error::ThreadWentOn => say(Kind::VersionConflict),
         Error::NothingToCompact => say(Kind::NothingToCompact),

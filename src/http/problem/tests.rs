@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::domain::caller::Scope;
-use crate::domain::id::{ErrorId, RunId};
+use crate::domain::id::{CallId, ErrorId, RunId};
 use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::domain::run::{FailureCause, RunStatus};
@@ -61,6 +61,11 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::RunAlreadyTerminal { status }, "run-already-terminal"),
         (E::RunNotActive { status }, "run-not-active"),
         (E::RunNotWaiting { status }, "run-not-waiting"),
+        (
+            E::ToolCallAlreadyAnswered { call_id: CallId("call_1".to_owned()) },
+            "tool-call-already-answered",
+        ),
+        (E::UnknownToolCall { call_id: CallId("call_1".to_owned()) }, "unknown-tool-call"),
         (E::ThreadBusy { active_run_id }, "thread-busy"),
         (E::ToolNameConflict { name: "t".to_owned() }, "tool-name-conflict"),
         (E::VersionConflict, "version-conflict"),

@@ -1,6 +1,7 @@
 //! Runs: started, watched, steered.
 #![expect(unused_qualifications, reason = "the expansion of utoipa::path qualifies query types")]
 
+mod approvals;
 mod cancel;
 mod create;
 mod events;
@@ -10,12 +11,14 @@ mod list;
 mod messages;
 pub(super) mod new_run;
 mod requests;
+mod resolution;
 mod resume;
 mod slots;
 mod steps;
 mod stream;
 mod stream_new;
 mod stream_reply;
+mod tool_results;
 pub(super) mod view;
 
 pub use slots::StreamSlots;
@@ -28,11 +31,12 @@ use utoipa_axum::routes;
 
 use super::AppState;
 use crate::domain::event::RunEvent;
-use crate::domain::id::TenantId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
 use crate::engine::Engine;
 use crate::error::AgentlingError;
+use crate::http::extract::Checks;
 use crate::store::{Store, runs};
 use view::RunView;
 
@@ -69,6 +73,21 @@ async fn shown_with_input(
     Ok(RunView::from(redactors.run(run)).with_input(input))
 }
 
+/// The most calls that are answered at once: as many as an agent has tools.
+const ANSWERS: usize = 128;
+
+/// Checks that there is one answer a call, at least one and not too many.
+fn one_each<'a>(checks: &mut Checks, pointer: &str, calls: impl Iterator<Item = &'a CallId>) {
+    let mut seen = BTreeSet::new();
+    for (n, call_id) in calls.enumerate() {
+        let at = format!("{pointer}/{n}/tool_call_id");
+        let is_new = seen.insert(call_id);
+        checks.require(is_new, &at, "duplicate", "is answered twice");
+    }
+    let message = format!("must have 1–{ANSWERS} items");
+    checks.require((1..=ANSWERS).contains(&seen.len()), pointer, "length", &message);
+}
+
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -83,4 +102,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))
         .routes(routes!(messages::say))
+        .routes(routes!(tool_results::post_tool_results))
+        .routes(routes!(approvals::decide))
+        .routes(routes!(resolution::resolve))
 }

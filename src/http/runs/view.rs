@@ -13,6 +13,7 @@ use crate::domain::model::Usage;
 use crate::domain::run::{Run, RunStatus, StopReason};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
+use crate::domain::wait::RequiresAction;
 use crate::engine::redaction::Redactors;
 use crate::http::problem::ProblemView;
 use crate::http::steps::view::StepView;
@@ -50,6 +51,9 @@ pub(crate) struct RunView {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemView>,
+    /// What it waits for; only while its status is `requires_action`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requires_action: Option<RequiresAction>,
     /// Tokens of all recorded replies.
     usage: Usage,
     /// Steps it has appended.
@@ -76,6 +80,7 @@ pub(crate) struct RunView {
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         let facts = run.facts;
+        let waits = facts.status == RunStatus::RequiresAction;
         Self {
             id: run.id,
             thread_id: run.thread_id,
@@ -87,6 +92,7 @@ impl From<Run> for RunView {
             answer: facts.answer,
             output: facts.output,
             error: facts.failure.as_ref().map(ProblemView::from),
+            requires_action: facts.requires_action.filter(|_| waits),
             usage: facts.usage,
             steps: facts.steps,
             turn: facts.turn,
@@ -193,7 +199,9 @@ event_views! {
     RunCreated(RunCreatedEvent { RunView }) = "run.created",
     /// A worker claimed the run for the first time.
     RunStarted(RunStartedEvent { RunView }) = "run.started",
-    /// The run goes on after an interruption.
+    /// The run waits for a caller.
+    RunRequiresAction(RunRequiresActionEvent { RunView }) = "run.requires_action",
+    /// The run goes on after an interruption or a wait.
     RunResumed(RunResumedEvent { RunView }) = "run.resumed",
     /// A model turn begins.
     TurnStarted(TurnStartedEvent { TurnView }) = "turn.started",
@@ -263,6 +271,9 @@ impl EventBook {
                 EventView::RunCreated(RunCreatedEvent { id, data: data.with_input(self.input()) })
             }
             EventName::RunStarted => EventView::RunStarted(RunStartedEvent { id, data }),
+            EventName::RunRequiresAction => {
+                EventView::RunRequiresAction(RunRequiresActionEvent { id, data })
+            }
             EventName::RunResumed => EventView::RunResumed(RunResumedEvent { id, data }),
             EventName::RunCompleted => EventView::RunCompleted(RunCompletedEvent { id, data }),
             EventName::RunFailed => EventView::RunFailed(RunFailedEvent { id, data }),
@@ -274,7 +285,8 @@ impl EventBook {
             | EventName::TurnRestarted
             | EventName::ToolCall
             | EventName::ToolResult
-            | EventName::StepRecorded => return None,
+            | EventName::StepRecorded
+            | EventName::BudgetWarning => return None,
         })
     }
 

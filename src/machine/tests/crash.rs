@@ -34,6 +34,7 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
                 let outcome = ToolOutcome { attempts: attempt, ..done(call_id.as_str()) };
                 Input::CallEnded { outcome, attempt }
             }
+            Effect::Probe { call_id, attempt } => Input::Probed { call_id, attempt, answer: None },
         });
     }
     assert!(play.state.is_ended(), "{:?}", play.state);
@@ -52,7 +53,12 @@ fn history(journal: Vec<Record>) -> Vec<Record> {
         Record::TurnStarted { .. }
         | Record::FellBack { .. }
         | Record::CallsStarted { .. }
-        | Record::CallRestarted { .. } => None,
+        | Record::CallRestarted { .. }
+        | Record::CallWaits { .. }
+        | Record::CallApproved { .. }
+        | Record::CallProbed { .. }
+        | Record::Parked { .. }
+        | Record::Unparked => None,
         Record::TaskGiven { .. }
         | Record::SystemSaid { .. }
         | Record::Compacted { .. }

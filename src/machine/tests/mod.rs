@@ -62,6 +62,7 @@ use crate::domain::tool::{
     EffectClass, FINAL_ANSWER, JsonOutput, OutcomeKind, PlannedCall, TextOutput, ToolOutcome,
     ToolOutput, Verdict,
 };
+use crate::domain::wait::WaitRules;
 
 const LIMITS: Limits = Limits {
     max_steps: 4,
@@ -73,7 +74,13 @@ const LIMITS: Limits = Limits {
 };
 
 /// Nobody says anything.
-const QUIET: Surroundings<'_> = Surroundings { limits: &LIMITS, messages: &[] };
+const QUIET: Surroundings<'_> = Surroundings {
+    limits: &LIMITS,
+    messages: &[],
+    answers: &[],
+    overdue: &[],
+    is_out_of_budget: false,
+};
 
 /// A run under test: every decision is committed and folded at once.
 #[derive(Debug, Clone)]
@@ -130,7 +137,7 @@ impl Play {
 
     fn decide(&self, input: Input) -> Vec<Record> {
         let messages = &self.said[..self.n_known];
-        decide(&self.state, input, Surroundings { limits: &self.limits, messages })
+        decide(&self.state, input, Surroundings { limits: &self.limits, messages, ..QUIET })
     }
 
     fn reply(&mut self, parts: Vec<ReplyPart>, finish: FinishReason) -> Vec<Record> {
@@ -249,6 +256,7 @@ fn call(name: &str, effect: EffectClass) -> PlannedCall {
         effect,
         parallel_safe: true,
         unparsable: false,
+        waits: WaitRules::NONE,
         settled: None,
     }
 }
@@ -353,6 +361,11 @@ fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
             | Record::MessageGiven { .. }
             | Record::CallsStarted { .. }
             | Record::CallRestarted { .. }
+            | Record::CallWaits { .. }
+            | Record::CallApproved { .. }
+            | Record::CallProbed { .. }
+            | Record::Parked { .. }
+            | Record::Unparked
             | Record::ActionRecorded { .. }
             | Record::RetryAsked { .. }
             | Record::Ended(_)

@@ -76,7 +76,12 @@ impl Audit {
             Record::TaskGiven { .. }
             | Record::RetryAsked { .. }
             | Record::SystemSaid { .. }
-            | Record::Compacted { .. } => {}
+            | Record::Compacted { .. }
+            | Record::CallWaits { .. }
+            | Record::CallApproved { .. }
+            | Record::CallProbed { .. }
+            | Record::Parked { .. }
+            | Record::Unparked => {}
             Record::MessageGiven { number, .. } => self.hear(*number),
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start(*turn, *attempt, *closing);

@@ -78,6 +78,11 @@ impl Rows {
                 }
             }
             Record::CallRestarted { call_id, attempt } => self.row(call_id).attempt = *attempt,
+            Record::CallWaits { .. }
+            | Record::CallApproved { .. }
+            | Record::CallProbed { .. }
+            | Record::Parked { .. }
+            | Record::Unparked => {}
             Record::CallEnded { outcome } => {
                 self.row(&outcome.tool_call_id).outcome = Some(outcome.clone());
             }

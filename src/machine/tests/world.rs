@@ -67,6 +67,7 @@ pub(super) enum InputKind {
     Compacted,
     CallsStarting,
     CallEnded,
+    Probed,
     Interrupted,
     Cancelled,
     Aborted,
@@ -74,13 +75,14 @@ pub(super) enum InputKind {
 }
 
 impl InputKind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Claimed,
         Self::Replied,
         Self::ModelFailed,
         Self::Compacted,
         Self::CallsStarting,
         Self::CallEnded,
+        Self::Probed,
         Self::Interrupted,
         Self::Cancelled,
         Self::Aborted,
@@ -95,6 +97,7 @@ impl InputKind {
             Input::Compacted { .. } => Self::Compacted,
             Input::CallsStarting { .. } => Self::CallsStarting,
             Input::CallEnded { .. } => Self::CallEnded,
+            Input::Probed { .. } => Self::Probed,
             Input::Interrupted { .. } => Self::Interrupted,
             Input::Cancelled => Self::Cancelled,
             Input::Aborted { .. } => Self::Aborted,
@@ -183,6 +186,9 @@ impl World {
             Some(Effect::CallTool { call_id, attempt }) => {
                 Input::CallEnded { outcome: done(call_id.as_str()), attempt: *attempt }
             }
+            Some(Effect::Probe { call_id, attempt }) => {
+                Input::Probed { call_id: call_id.clone(), attempt: *attempt, answer: None }
+            }
             None if self.play.state.is_ended() => Input::Resumed,
             None => Input::Claimed,
         };
@@ -240,6 +246,10 @@ impl World {
             InputKind::CallEnded => {
                 let outcome = done(self.any_call(pick).as_str());
                 Input::CallEnded { outcome, attempt: u32::try_from(pick % 4).unwrap() }
+            }
+            InputKind::Probed => {
+                let (call_id, attempt) = (self.any_call(pick), u32::try_from(pick % 3).unwrap());
+                Input::Probed { call_id, attempt, answer: None }
             }
             InputKind::Interrupted => {
                 let parts = vec![words("It will ra")];

@@ -2,12 +2,14 @@
 
 use std::fmt::Display;
 
-use super::{Appended, Batch, CallMove, Guard, NewCall, NewStep};
+use super::{Appended, Batch, CallMove, CallTo, Guard, NewCall, NewStep};
 use crate::domain::event::{EventData, EventName};
+use crate::domain::id::RunId;
 use crate::domain::model::Usage;
 use crate::domain::request::RequestFigures;
-use crate::domain::run::StopReason;
+use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::ToolOutcome;
+use crate::domain::wait::WaitRules;
 use crate::store::rows::{At, to_json, to_json_opt};
 use crate::store::{Store, StoreError, ledger};
 
@@ -32,7 +34,8 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
     // FOR UPDATE waits for a write that is still on its way, which a plain read would not see.
     let row = sqlx::query!(
         r#"SELECT op_id, lease_token, next_seq, next_event_seq, n_messages,
-                  cancel_requested_at IS NOT NULL AS "cancel!"
+                  n_answers, cancel_requested_at IS NOT NULL AS "cancel!",
+                  interrupt_requested_at IS NOT NULL AS "interrupt!"
              FROM run
             WHERE tenant_id = $1
               AND run_id = $2
@@ -51,9 +54,13 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
         && (row.next_seq, row.next_event_seq) == (guard.head.next_seq, guard.head.next_event_seq);
     let heard = i64::from(batch.hearing.n_messages);
     let unheard = batch.hearing.is_boundary && i64::from(row.n_messages) > heard;
+    let parks = batch.facts.status == RunStatus::RequiresAction;
+    let unanswered = i64::from(row.n_answers) > i64::from(batch.n_answers);
     Ok(match (is_ours, row.cancel) {
         (true, true) => Appended::CancelRequested,
+        (true, false) if parks && row.interrupt => Appended::InterruptRequested,
         (true, false) if unheard => Appended::MessagesWait,
+        (true, false) if parks && unanswered => Appended::AnswersWait,
         _ => Appended::Fenced,
     })
 }
@@ -61,7 +68,10 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
 /// Finds out what became of a write whose answer was lost, and does it again if it never landed.
 async fn reconcile(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
     match look(store, guard, batch).await? {
-        done @ (Appended::Stored | Appended::MessagesWait) => Ok(done),
+        done @ (Appended::Stored
+        | Appended::MessagesWait
+        | Appended::AnswersWait
+        | Appended::InterruptRequested) => Ok(done),
         Appended::CancelRequested if !batch.despite_cancel => Ok(Appended::CancelRequested),
         Appended::CancelRequested | Appended::Fenced => {
             // With the row lock seen free and the write absent, it can only land if the same guard
@@ -123,9 +133,9 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &events.data,
         &moves.ids,
         &moves.from,
-        &moves.to,
-        &moves.attempts,
-        &moves.outcomes as &[Option<String>],
+        &moves.to.states,
+        &moves.to.attempts,
+        &moves.to.outcomes as &[Option<String>],
         &calls.step_seqs,
         &calls.places,
         &calls.ids,
@@ -134,9 +144,9 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &calls.effects,
         &calls.parallel_safe,
         &calls.unparsable,
-        &calls.states,
-        &calls.attempts,
-        &calls.outcomes as &[Option<String>],
+        &calls.to.states,
+        &calls.to.attempts,
+        &calls.to.outcomes as &[Option<String>],
         at.count::<u32, i32>("n_messages_taken", batch.hearing.n_messages)?,
         batch.hearing.is_boundary,
         &taken,
@@ -151,11 +161,28 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &requests.heads,
         &requests.conversations,
         &requests.spans,
+        to_json_opt(facts.requires_action.as_ref())?,
+        wake_ms(&at, batch)?,
+        at.count::<u32, i32>("n_answers", batch.n_answers)?,
+        &moves.to.waits_for as &[Option<String>],
+        &moves.to.wait_ms as &[Option<i64>],
+        &moves.approved,
+        &moves.sent_arguments as &[Option<String>],
+        &calls.wait_rules as &[Option<String>],
+        &calls.to.waits_for as &[Option<String>],
+        &calls.to.wait_ms as &[Option<i64>],
     )
     .fetch_one(store.worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(stored == 1)
+}
+
+/// How soon one of the waits that begin with a batch ends, in milliseconds.
+fn wake_ms(at: &At<'_, RunId>, batch: &Batch) -> Result<Option<i64>, StoreError> {
+    let moved = batch.moves.iter().map(|moved| &moved.to);
+    let waits = moved.chain(batch.calls.iter().map(|call| &call.to)).filter_map(|to| to.wait);
+    waits.map(|wait| wait.bound_ms).min().map(|ms| at.count("wake_at", ms)).transpose()
 }
 
 /// Tokens in the order of the statement: input, output, cache read, cache write, reasoning.
@@ -239,13 +266,35 @@ impl EventColumns {
     }
 }
 
+/// How calls stand after a batch.
+#[derive(Default)]
+struct ToColumns {
+    states: Vec<String>,
+    attempts: Vec<i32>,
+    waits_for: Vec<Option<String>>,
+    wait_ms: Vec<Option<i64>>,
+    outcomes: Vec<Option<String>>,
+}
+
+impl ToColumns {
+    fn push<I: Display>(&mut self, to: &CallTo, at: &At<'_, I>) -> Result<(), StoreError> {
+        self.states.push(to.state.to_string());
+        self.attempts.push(at.count("attempt", to.attempt)?);
+        self.waits_for.push(to.wait.map(|wait| wait.reason.to_string()));
+        let wait_ms = to.wait.map(|wait| at.count("wait_until", wait.bound_ms));
+        self.wait_ms.push(wait_ms.transpose()?);
+        self.outcomes.push(to_json_opt::<ToolOutcome>(to.outcome.as_ref())?);
+        Ok(())
+    }
+}
+
 #[derive(Default)]
 struct MoveColumns {
     ids: Vec<String>,
     from: Vec<String>,
-    to: Vec<String>,
-    attempts: Vec<i32>,
-    outcomes: Vec<Option<String>>,
+    to: ToColumns,
+    approved: Vec<bool>,
+    sent_arguments: Vec<Option<String>>,
 }
 
 impl MoveColumns {
@@ -255,9 +304,9 @@ impl MoveColumns {
             let at = At { table: "tool_call", id: &moved.call_id };
             columns.ids.push(moved.call_id.to_string());
             columns.from.push(moved.from.to_string());
-            columns.to.push(moved.to.to_string());
-            columns.attempts.push(at.count("attempt", moved.attempt)?);
-            columns.outcomes.push(to_json_opt::<ToolOutcome>(moved.outcome.as_ref())?);
+            columns.to.push(&moved.to, &at)?;
+            columns.approved.push(moved.to.is_approved);
+            columns.sent_arguments.push(moved.to.sent_arguments.clone());
         }
         Ok(columns)
     }
@@ -273,9 +322,8 @@ struct CallColumns {
     effects: Vec<String>,
     parallel_safe: Vec<bool>,
     unparsable: Vec<bool>,
-    states: Vec<String>,
-    attempts: Vec<i32>,
-    outcomes: Vec<Option<String>>,
+    wait_rules: Vec<Option<String>>,
+    to: ToColumns,
 }
 
 impl CallColumns {
@@ -292,9 +340,9 @@ impl CallColumns {
             columns.effects.push(planned.effect.to_string());
             columns.parallel_safe.push(planned.parallel_safe);
             columns.unparsable.push(planned.unparsable);
-            columns.states.push(call.state.to_string());
-            columns.attempts.push(at.count("attempt", call.attempt)?);
-            columns.outcomes.push(to_json_opt::<ToolOutcome>(call.outcome.as_ref())?);
+            let rules = Some(&planned.waits).filter(|rules| **rules != WaitRules::NONE);
+            columns.wait_rules.push(to_json_opt(rules)?);
+            columns.to.push(&call.to, &at)?;
         }
         Ok(columns)
     }

@@ -21,6 +21,16 @@ WITH guard AS (
            closing = $24,
            n_messages_taken = $50,
            redactions = ($54::text)::json,
+           requires_action = ($64::text)::json,
+           -- Waits that began before have their end in their rows; those that begin now are in $65.
+           wake_at = CASE WHEN $10 = 'requires_action' THEN least(
+               deadline_at,
+               now() + $65::bigint * interval '1 millisecond',
+               (SELECT min(c.wait_until)
+                  FROM tool_call c
+                 WHERE c.tenant_id = $1
+                   AND c.run_id = $2
+                   AND c.state = 'waiting')) END,
            claims_since_progress = CASE WHEN $25 THEN 0 ELSE claims_since_progress END,
            lease_token = CASE WHEN $10 = 'running' THEN lease_token END,
            resumed = false,
@@ -41,6 +51,8 @@ WITH guard AS (
        -- of those who wait for its lock: they see its columns as they are then, while a subquery
        -- would still tell what there was when the statement began.
        AND (n_messages = $50 OR NOT $51)
+       -- Nor does it begin to wait past an answer or a wish to stop.
+       AND ($10 <> 'requires_action' OR (n_answers = $66 AND interrupt_requested_at IS NULL))
        -- Every call is where the writer believes it to be.
        AND cardinality($34::text[]) = (
            SELECT count(*)
@@ -98,24 +110,32 @@ WITH guard AS (
        SET state = m.state,
            attempt = m.attempt,
            started_epoch = CASE WHEN m.state = 'started' THEN $7 ELSE c.started_epoch END,
+           waits_for = m.waits_for,
+           wait_until = now() + m.wait_ms * interval '1 millisecond',
+           approved = m.approved,
+           sent_arguments = m.sent_arguments,
            outcome = m.outcome::json
       FROM guard g,
-           unnest($34::text[], $36::text[], $37::integer[], $38::text[])
-               AS m(call_id, state, attempt, outcome)
+           unnest($34::text[], $36::text[], $37::integer[], $38::text[], $67::text[], $68::bigint[],
+                  $69::boolean[], $70::text[])
+               AS m(call_id, state, attempt, outcome, waits_for, wait_ms, approved, sent_arguments)
      WHERE c.tenant_id = g.tenant_id
        AND c.run_id = g.run_id
        AND c.call_id = m.call_id
 ), new_call AS (
     INSERT INTO tool_call (tenant_id, thread_id, step_seq, call_idx, run_id, call_id, name, arguments,
-                           effect, parallel_safe, unparsable, state, attempt, started_epoch, outcome)
+                           effect, parallel_safe, unparsable, state, attempt, started_epoch, outcome,
+                           wait_rules, waits_for, wait_until)
     SELECT g.tenant_id, g.thread_id, n.step_seq, n.call_idx, g.run_id, n.call_id, n.name, n.arguments,
            n.effect, n.parallel_safe, n.unparsable, n.state, n.attempt,
-           CASE WHEN n.attempt > 0 THEN $7 END, n.outcome::json
+           CASE WHEN n.attempt > 0 THEN $7 END, n.outcome::json, n.wait_rules::json, n.waits_for,
+           now() + n.wait_ms * interval '1 millisecond'
       FROM guard g,
            unnest($39::bigint[], $40::integer[], $41::text[], $42::text[], $43::text[], $44::text[],
-                  $45::boolean[], $46::boolean[], $47::text[], $48::integer[], $49::text[])
+                  $45::boolean[], $46::boolean[], $47::text[], $48::integer[], $49::text[],
+                  $71::text[], $72::text[], $73::bigint[])
                AS n(step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
-                    state, attempt, outcome)
+                    state, attempt, outcome, wait_rules, waits_for, wait_ms)
 ), taken AS (
     UPDATE run_message m
        SET step_seq = t.step_seq

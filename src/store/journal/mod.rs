@@ -10,11 +10,11 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::ledger::Recorded;
-use super::messages;
 use super::rows::At;
 use super::runs::RunRow;
 use super::steps::{self, Range, StoredCall};
 use super::{Store, StoreError, events, threads};
+use super::{answers, messages};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{AskedFallback, EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
@@ -24,6 +24,7 @@ use crate::domain::run_message::RunMessage;
 use crate::domain::step::{Step, StepContent};
 use crate::domain::thread::Framing;
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
+use crate::domain::wait::{GivenAnswer, WaitReason};
 
 /// A run with all that going on with it takes.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +59,10 @@ pub struct LoadedRun {
     pub heard: BTreeMap<i64, u32>,
     /// The messages that have not entered the run yet, in order.
     pub waiting: Vec<RunMessage>,
+    /// All answers to calls that were ever given.
+    pub n_answers: u32,
+    /// Those to calls that wait for them.
+    pub answers: Vec<GivenAnswer>,
 }
 
 /// Where the journal of a run ends: the compare-and-set of every append.
@@ -86,7 +91,8 @@ pub async fn load(
                   r.usage_reasoning, r.redactions::text AS "redactions!",
                   r.metadata::text AS "metadata!", r.created_at, r.started_at,
                   r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
-                  r.resumed, r.n_messages, r.n_messages_taken, t.memory_from, t.framing_policy,
+                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers,
+                  r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
                   t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
              FROM run r
              JOIN thread t
@@ -111,13 +117,16 @@ pub async fn load(
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
     let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
-    let memory_from = row.memory_from;
+    let (memory_from, n_answers) = (row.memory_from, row.n_answers);
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
     let all = at.count("n_messages", row.n_messages)?;
     let run = Run::try_from(row.run())?;
     let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
     let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
     let fallback = asked_fallback(store, tenant, id, &agent).await?;
+    let n_answers = at.count("n_answers", n_answers)?;
+    let has_waiting = calls.iter().any(|call| call.state == CallState::Waiting);
+    let answers = if has_waiting { answers::of(store, tenant, id).await? } else { Vec::new() };
     let (heard, waiting) = said_to(store, tenant, id, (n_messages, all)).await?;
     Ok(Some(LoadedRun {
         run,
@@ -135,6 +144,8 @@ pub async fn load(
         n_messages,
         heard,
         waiting,
+        n_answers,
+        answers,
     }))
 }
 
@@ -201,6 +212,8 @@ struct LoadRow {
     resumed: bool,
     n_messages: i32,
     n_messages_taken: i32,
+    n_answers: i32,
+    requires_action: Option<String>,
     memory_from: i64,
     framing_policy: String,
     announce: String,
@@ -220,6 +233,7 @@ impl LoadRow {
             answer: self.answer,
             output: self.output,
             failure: self.failure,
+            requires_action: self.requires_action,
             turn: self.turn,
             attempt: self.attempt,
             n_steps: self.n_steps,
@@ -269,6 +283,8 @@ pub struct Batch {
     pub is_progress: bool,
     /// Whether it goes through although a cancel was asked for: it is the answer to that.
     pub despite_cancel: bool,
+    /// How many answers to calls are known; a run does not begin to wait when there are more.
+    pub n_answers: u32,
     /// New steps, in order.
     pub steps: Vec<NewStep>,
     /// New calls of the last new step, in order.
@@ -317,11 +333,7 @@ pub struct NewCall {
     /// What is planned.
     pub planned: PlannedCall,
     /// How far it comes within this batch.
-    pub state: CallState,
-    /// How often it was started.
-    pub attempt: u32,
-    /// How it ended.
-    pub outcome: Option<ToolOutcome>,
+    pub to: CallTo,
 }
 
 /// A call that moves on. It only does so from the state it is believed to be in.
@@ -332,11 +344,45 @@ pub struct CallMove {
     /// From where.
     pub from: CallState,
     /// To where.
-    pub to: CallState,
+    pub to: CallTo,
+}
+
+/// How a call stands after a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallTo {
+    /// How far it has come.
+    pub state: CallState,
     /// How often it was started.
     pub attempt: u32,
+    /// What it waits for.
+    pub wait: Option<Wait>,
+    /// Whether whoever was asked agreed to it.
+    pub is_approved: bool,
+    /// What it is sent with, where that is not what the model sent.
+    pub sent_arguments: Option<String>,
     /// How it ended.
     pub outcome: Option<ToolOutcome>,
+}
+
+impl CallTo {
+    /// A call that nothing was done about.
+    pub const PLANNED: Self = Self {
+        state: CallState::Planned,
+        attempt: 0,
+        wait: None,
+        is_approved: false,
+        sent_arguments: None,
+        outcome: None,
+    };
+}
+
+/// What a call begins to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// What for.
+    pub reason: WaitReason,
+    /// How long at most, in milliseconds, by the database's clock.
+    pub bound_ms: u64,
 }
 
 /// What became of an append.
@@ -348,6 +394,10 @@ pub enum Appended {
     Fenced,
     /// It is not: a caller asked for the end of the run.
     CancelRequested,
+    /// It is not: a caller asked the run to stop, so it does not begin to wait.
+    InterruptRequested,
     /// It is not: messages were added that the writer does not know of.
     MessagesWait,
+    /// It is not: calls were answered, so that the run has no need to wait for that.
+    AnswersWait,
 }

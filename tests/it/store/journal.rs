@@ -6,8 +6,9 @@ use agentling::domain::run::RunStatus;
 use agentling::domain::run_message::{RunMessage, Voice};
 use agentling::domain::step::{StepContent, SystemStep};
 use agentling::domain::tool::{CallState, EffectClass, PlannedCall};
+use agentling::domain::wait::WaitRules;
 use agentling::store::journal::{
-    Appended, Batch, CallMove, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
+    Appended, Batch, CallMove, CallTo, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
 };
 use agentling::store::messages::{self, Added};
 use agentling::store::{Store, StoreError, lease, steer};
@@ -37,9 +38,9 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         effect: EffectClass::Pure,
         parallel_safe: true,
         unparsable: false,
+        waits: WaitRules::NONE,
         settled: None,
     };
-    let (state, attempt, outcome) = (CallState::Planned, 0, None);
     Batch {
         op_id: uuid(),
         now: loaded.run.created_at,
@@ -48,6 +49,7 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         hearing: Hearing::default(),
         is_progress: true,
         despite_cancel: false,
+        n_answers: loaded.n_answers,
         steps: vec![NewStep {
             id: StepId::from(uuid()),
             turn: 1,
@@ -55,7 +57,7 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
             content: StepContent::System(SystemStep { text: "hm".to_owned() }),
             request: None,
         }],
-        calls: vec![NewCall { step_seq, call_idx: 0, planned, state, attempt, outcome }],
+        calls: vec![NewCall { step_seq, call_idx: 0, planned, to: CallTo::PLANNED }],
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
@@ -65,12 +67,12 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
 /// A batch that only moves a call.
 fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
     let call_id = CallId(call.to_owned());
-    let (to, attempt, outcome) = (CallState::Started, 1, None);
+    let to = CallTo { state: CallState::Started, attempt: 1, ..CallTo::PLANNED };
     Batch {
         steps: Vec::new(),
         calls: Vec::new(),
         events: Vec::new(),
-        moves: vec![CallMove { call_id, from, to, attempt, outcome }],
+        moves: vec![CallMove { call_id, from, to }],
         ..batch(loaded, call)
     }
 }
