@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Context;
+use super::{Context, steer};
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::limits::QUEUED_PER_TENANT;
-use crate::domain::run::{Run, RunFacts};
+use crate::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
@@ -56,6 +56,10 @@ pub struct StartRun {
     pub max_steps: Option<u32>,
     /// The run's own time limit.
     pub run_timeout: Option<Duration>,
+    /// What is done when the thread has an active run.
+    pub on_busy: OnBusy,
+    /// What becomes of it when the client that starts it goes away.
+    pub on_disconnect: OnDisconnect,
     /// The caller's own labels.
     pub metadata: Metadata,
     /// The key the request came with.
@@ -82,6 +86,13 @@ pub(super) async fn start(
     let new = prepare(context, tenant, start).await?;
     match runs::accept(context.store(), tenant, &new).await {
         Ok(Accepted::Created) => {
+            context.wake.notify_one();
+            Ok(Started { run: new.run, is_replay: false })
+        }
+        Ok(Accepted::Enqueued(displaced)) => {
+            if let Some(displaced) = displaced {
+                steer::pass_wish_on(context, tenant, displaced);
+            }
             context.wake.notify_one();
             Ok(Started { run: new.run, is_replay: false })
         }
@@ -134,6 +145,8 @@ async fn prepare(
         reset,
         max_steps: start.max_steps,
         deadline_at: timeout.map(|timeout| now + timeout),
+        on_busy: start.on_busy,
+        on_disconnect: start.on_disconnect,
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: start.input })),
         op_id: ids.random(),
         idempotency: start.idempotency,

@@ -16,14 +16,14 @@ use super::leases::Signals;
 use super::perform::{Done, Performer};
 use super::sent::Sent;
 use super::tally::RunTally;
-use super::{CommitPoint, Context};
+use super::{CommitPoint, Context, steer};
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{decide, due, evolve, fold, poisoned};
+use crate::machine::{decide, due, evolve, fold, poisoned, stopped};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
@@ -108,7 +108,11 @@ impl Driver {
             tally: RunTally::of(&loaded, &redactor),
             redactor,
         };
-        driver.go(first).await
+        driver.go(first).await?;
+        if driver.state.is_ended() {
+            steer::let_next_on(&driver.context, &driver.claim.tenant, thread).await;
+        }
+        Ok(())
     }
 
     async fn go(&mut self, first: Option<Input>) -> Result<(), StoreError> {
@@ -227,6 +231,9 @@ impl Driver {
         let records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
+        }
+        if is_cancel {
+            self.journal.facts.stopped = Some(stopped(&self.state, &records));
         }
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
@@ -366,7 +373,7 @@ fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
     Some(context.parts.clock.monotonic() + left)
 }
 
-fn timed_out() -> Failure {
+pub(super) fn timed_out() -> Failure {
     let detail = "the run took longer than its `run_timeout_ms`".to_owned();
     Failure { cause: FailureCause::RunTimeout, detail }
 }

@@ -8,6 +8,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod client;
 mod compact;
 mod compaction;
 mod diagnosis;
@@ -23,6 +24,7 @@ mod prompt;
 pub mod redaction;
 mod sanitise;
 mod sent;
+mod steer;
 mod tally;
 pub mod tasks;
 mod watch;
@@ -36,6 +38,7 @@ use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
+pub use client::ClientHold;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
@@ -49,15 +52,14 @@ use crate::config;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::{OnDisconnect, Run};
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
+use crate::store::Store;
 use crate::store::messages::{self, Added};
-use crate::store::steer::{self, Steered};
-use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
 use feed::Feed;
@@ -272,21 +274,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, or it has ended.
     pub async fn cancel(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        match steer::cancel(context.store(), tenant, run, context.now()).await? {
-            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
-            // Cancelling twice is no mistake.
-            Steered::Refused(run) if run.facts.status == RunStatus::Cancelled => Ok(run),
-            Steered::Refused(run) => {
-                Err(AgentlingError::RunAlreadyTerminal { status: run.facts.status })
-            }
-            Steered::Done(run) => Ok(self.told(tenant, run)),
-            Steered::Requested(run) => {
-                context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
-                context.wake.notify_one();
-                Ok(run)
-            }
-        }
+        steer::cancel(&self.context, tenant, run).await
     }
 
     /// Asks a run to stop at the next boundary.
@@ -294,17 +282,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, or it is not active.
     pub async fn interrupt(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        match steer::interrupt(context.store(), tenant, run, context.now()).await? {
-            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
-            Steered::Refused(run) => Err(AgentlingError::RunNotActive { status: run.facts.status }),
-            Steered::Done(run) => Ok(self.told(tenant, run)),
-            Steered::Requested(run) => {
-                context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
-                context.wake.notify_one();
-                Ok(run)
-            }
-        }
+        steer::interrupt(&self.context, tenant, run).await
     }
 
     /// Lets an interrupted run go on.
@@ -312,22 +290,21 @@ impl Engine {
     /// # Errors
     /// When there is no such run, it is not interrupted, or its thread went on without it.
     pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        if !self.is_accepting() {
-            return Err(AgentlingError::Draining);
-        }
-        match steer::resume(context.store(), tenant, run, context.now()).await {
-            Ok(Steered::NoSuchRun) => Err(AgentlingError::NotFound { kind: "run" }),
-            Ok(Steered::Refused(run) | Steered::Requested(run)) => {
-                Err(AgentlingError::RunNotWaiting { status: run.facts.status })
-            }
-            Ok(Steered::Done(run)) => {
-                context.wake.notify_one();
-                Ok(self.told(tenant, run))
-            }
-            Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
-            Err(error) => Err(error.into()),
-        }
+        steer::resume(&self.context, tenant, run).await
+    }
+
+    /// Stands for the client that starts a run and waits for it. When it is dropped unserved, the
+    /// client has gone away.
+    pub fn client(&self, tenant: &TenantId, run: RunId, policy: OnDisconnect) -> ClientHold {
+        ClientHold::new(&self.context, tenant, run, policy)
+    }
+
+    /// Does with a run what its policy says for a client that has gone away.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn client_gone(&self, tenant: &TenantId, run: RunId) -> Result<(), AgentlingError> {
+        client::gone(&self.context, tenant, run).await
     }
 
     /// Adds a message to a run, which it hears when its next turn begins. Nobody has to be woken for
@@ -379,11 +356,5 @@ impl Engine {
         asked: CompactThread,
     ) -> Result<Option<Step>, AgentlingError> {
         compact::compact(&self.context, tenant, asked).await
-    }
-
-    /// Tells watchers in this process that a run was changed by a caller.
-    fn told(&self, tenant: &TenantId, run: Run) -> Run {
-        self.context.feed.publisher(tenant, run.id).committed();
-        run
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use uuid::Uuid;
 
-use super::Context;
 use super::driver::Driver;
+use super::{Context, steer};
 use crate::store::lease::{self, Claim};
 use crate::store::{StoreError, answers, idempotency};
 
@@ -101,7 +101,8 @@ async fn drained(context: &Context) {
     }
 }
 
-async fn sweep(context: &Context) -> Result<(), StoreError> {
+async fn sweep(context: &Arc<Context>) -> Result<(), StoreError> {
+    steer::sweep(context).await?;
     let n_woken = answers::wake_overdue(context.store()).await?;
     if lease::sweep(context.store()).await? + n_woken > 0 {
         context.wake.notify_one();

@@ -21,8 +21,10 @@ pub mod redaction;
 pub mod runs;
 pub mod steer;
 pub mod steps;
+pub mod thread_queue;
 pub mod threads;
 
+mod accept;
 mod error;
 mod pool;
 mod rows;

@@ -5,12 +5,13 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 
+use super::client;
 use super::new_run::NewRun;
 use super::shown_with_input;
 use super::view::RunView;
 use crate::domain::caller::Caller;
 use crate::domain::run::Run;
-use crate::engine::Started;
+use crate::engine::{StartRun, Started};
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
@@ -45,10 +46,10 @@ pub(super) async fn create(
     HashedBody(new, request_hash): HashedBody<NewRun>,
 ) -> Result<Response, Problem> {
     let key = idempotency_key("POST /v1/runs", key, request_hash);
-    let started = app.engine.start(&caller.tenant, new.start(key)?).await?;
+    let start = new.start(key)?;
     match prefer.wait {
-        None => answer_at_once(&app, &caller, started).await,
-        Some(at_most) => answer_later(&app, &caller, started, (at_most, prefer.strict)).await,
+        None => answer_at_once(&app, &caller, app.engine.start(&caller.tenant, start).await?).await,
+        Some(at_most) => answer_later(&app, &caller, start, (at_most, prefer.strict)).await,
     }
 }
 
@@ -78,11 +79,14 @@ async fn answer_at_once(
 async fn answer_later(
     app: &AppState,
     caller: &Caller,
-    started: Started,
+    start: StartRun,
     (at_most, strict): (Duration, bool),
 ) -> Result<Response, Problem> {
     let tenant = &caller.tenant;
-    let run = app.engine.wait(tenant, started.run.id, at_most).await?.unwrap_or(started.run);
+    let (started, hold) = client::start(app, tenant, start).await?;
+    let waited = app.engine.wait(tenant, started.run.id, at_most).await;
+    hold.served();
+    let run = waited?.unwrap_or(started.run);
     if let (true, Some(failure)) = (strict, run.facts.failure.clone()) {
         return Err(AgentlingError::RunFailed(failure).into());
     }

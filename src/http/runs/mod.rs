@@ -3,6 +3,7 @@
 
 mod approvals;
 mod cancel;
+mod client;
 mod create;
 mod events;
 mod get;

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{AgentId, RunId, ThreadId};
+use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -47,6 +48,13 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400_000)]
     run_timeout_ms: Option<u64>,
+    /// What is done when the thread has an active run; only with `thread_id`.
+    #[serde(default)]
+    on_busy: OnBusy,
+    /// What becomes of the run when the client that waits for it with `Prefer: wait`, or streams it with
+    /// the request that starts it, goes away.
+    #[serde(default)]
+    on_disconnect: OnDisconnect,
     /// The caller's own labels.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
@@ -108,6 +116,8 @@ impl NewRun {
             input,
             max_steps: self.max_steps,
             run_timeout: self.run_timeout_ms.map(Duration::from_millis),
+            on_busy: self.on_busy,
+            on_disconnect: self.on_disconnect,
             metadata: self.metadata,
             idempotency,
         })

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 
+use super::client;
 use super::create::idempotency_key;
 use super::new_run::NewRun;
 use super::stream_reply;
@@ -39,10 +40,11 @@ pub(super) async fn stream_new(
     // The id is made here, so that the watch begins before the run does and misses no delta.
     let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
     let mut watch = app.engine.watch(&tenant, id);
-    let started = app.engine.start(&tenant, start).await?;
+    let (started, hold) = client::start(&app, &tenant, start).await?;
     if started.run.id != id {
         watch = app.engine.watch(&tenant, started.run.id);
     }
     let is_replay = started.is_replay;
-    Ok(replayed(stream_reply::reply(app, started.run, watch, slot), is_replay))
+    let reply = stream_reply::reply(app, started.run, watch, slot);
+    Ok(replayed(client::attended(reply, hold), is_replay))
 }

@@ -10,7 +10,7 @@ use crate::domain::agent::Metadata;
 use crate::domain::event::{EventData, EventName, ModelName, RunEvent};
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
-use crate::domain::run::{Run, RunStatus, StopReason};
+use crate::domain::run::{Run, RunStatus, StopReason, Stopped};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
 use crate::domain::wait::RequiresAction;
@@ -54,9 +54,12 @@ pub(crate) struct RunView {
     /// What it waits for; only while its status is `requires_action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     requires_action: Option<RequiresAction>,
+    /// What was stopped; only of a run that was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<Stopped>,
     /// Tokens of all recorded replies.
     usage: Usage,
-    /// Steps it has appended.
+    /// Steps it has, its task included.
     steps: u32,
     /// The current or last turn; 0 before the first.
     turn: u32,
@@ -93,6 +96,7 @@ impl From<Run> for RunView {
             output: facts.output,
             error: facts.failure.as_ref().map(ProblemView::from),
             requires_action: facts.requires_action.filter(|_| waits),
+            stopped: facts.stopped,
             usage: facts.usage,
             steps: facts.steps,
             turn: facts.turn,

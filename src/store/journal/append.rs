@@ -171,6 +171,7 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &calls.wait_rules as &[Option<String>],
         &calls.to.waits_for as &[Option<String>],
         &calls.to.wait_ms as &[Option<i64>],
+        to_json_opt(facts.stopped.as_ref())?,
     )
     .fetch_one(store.worker())
     .await

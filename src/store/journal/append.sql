@@ -22,6 +22,7 @@ WITH guard AS (
            n_messages_taken = $50,
            redactions = ($54::text)::json,
            requires_action = ($64::text)::json,
+           stopped = ($74::text)::json,
            -- Waits that began before have their end in their rows; those that begin now are in $65.
            wake_at = CASE WHEN $10 = 'requires_action' THEN least(
                deadline_at,

@@ -3,7 +3,7 @@
 use agentling::domain::event::EventName;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
-use agentling::domain::run::{RunStatus, StopReason};
+use agentling::domain::run::{OnBusy, OnDisconnect, RunStatus, StopReason};
 use agentling::domain::run_message::Voice;
 use agentling::domain::step::StepKind;
 use agentling::domain::thread::{Announce, FramingPolicy};
@@ -30,11 +30,16 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies: [(&str, Vec<String>); 15] = [
+    let vocabularies: [(&str, Vec<String>); 17] = [
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
             labels(&StopReason::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        ("run_on_busy", labels(&OnBusy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        (
+            "run_on_disconnect",
+            labels(&OnDisconnect::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
         ("step_kind", labels(&StepKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_event_name", labels(&EventName::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
-use agentling::domain::run::{Run, RunFacts};
+use agentling::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
 use agentling::domain::thread::{Framing, Thread};
 use agentling::engine::{StartRun, ThreadChoice, WhichAgent};
@@ -51,6 +51,8 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         input: vec![InputPart::Text(InputText { text: "go on".to_owned() })],
         max_steps: None,
         run_timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         metadata: Metadata::new(),
         idempotency: None,
     }
@@ -87,6 +89,8 @@ pub(crate) fn new_run() -> NewRun {
         reset: false,
         max_steps: None,
         deadline_at: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
