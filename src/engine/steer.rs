@@ -80,7 +80,6 @@ pub(super) fn pass_wish_on(context: &Context, tenant: &TenantId, wished: Displac
         signals.cancel |= wished.is_cancelled;
         signals.interrupt |= !wished.is_cancelled;
     });
-    context.feed.publisher(tenant, wished.run).committed();
     context.wake.notify_one();
 }
 

@@ -87,7 +87,7 @@ pub async fn accept(
         if new.on_busy == OnBusy::Reject {
             threads::refuse_if_busy(&mut tx, tenant, thread.id).await?;
         } else if let Some(busy) = thread_queue::look(&mut tx, tenant, thread.id).await? {
-            return enqueue(tx, tenant, new, busy).await;
+            return enqueue(tx, tenant, new, &busy).await;
         }
         if new.reset {
             start_memory_at(&mut tx, tenant, thread.id, thread.head_seq + 1).await?;
@@ -110,7 +110,7 @@ async fn enqueue(
     mut tx: Transaction<'_, Postgres>,
     tenant: &TenantId,
     new: &NewRun,
-    busy: Busy,
+    busy: &Busy,
 ) -> Result<Accepted, StoreError> {
     if is_queue_full(&mut tx, tenant).await? {
         return Ok(Accepted::QueueFull);
@@ -118,7 +118,7 @@ async fn enqueue(
     let place = busy.place_of(new.on_busy);
     insert(&mut tx, tenant, new, Place::InQueue(place)).await?;
     let now = new.run.created_at;
-    let displaced = thread_queue::displace(&mut tx, tenant, (&busy, new.on_busy), now).await?;
+    let displaced = thread_queue::displace(&mut tx, tenant, (busy, new.on_busy), now).await?;
     thread_queue::admit(&mut tx, tenant, new.run.thread_id, now).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Accepted::Enqueued(displaced))

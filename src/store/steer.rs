@@ -33,7 +33,7 @@ pub async fn cancel(
     id: RunId,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::Cancel, now).await
+    steer(store, tenant, id, &Wish::Cancel, now).await
 }
 
 /// Asks for a stop at the next boundary. One that no worker holds stops at once, unless it has open
@@ -47,7 +47,7 @@ pub async fn interrupt(
     id: RunId,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::Interrupt, now).await
+    steer(store, tenant, id, &Wish::Interrupt, now).await
 }
 
 /// Lets an interrupted run go on, unless its thread went on without it.
@@ -61,7 +61,7 @@ pub async fn resume(
     id: RunId,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::Resume, now).await
+    steer(store, tenant, id, &Wish::Resume, now).await
 }
 
 /// Ends a run whose time was over before it was its turn on its thread. Any other is left alone.
@@ -75,7 +75,7 @@ pub async fn time_out(
     failure: RunFailure,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::TimeOut(Box::new(failure)), now).await
+    steer(store, tenant, id, &Wish::TimeOut(Box::new(failure)), now).await
 }
 
 /// What is wished of a run.
@@ -95,7 +95,7 @@ async fn steer(
     store: &Store,
     tenant: &TenantId,
     id: RunId,
-    wish: Wish,
+    wish: &Wish,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
     let Some(thread) = get(store, tenant, id).await?.map(|run| run.thread_id) else {
@@ -105,13 +105,13 @@ async fn steer(
     // Locks are taken in one order everywhere: the thread, then the run.
     let head_seq = threads::lock(&mut tx, tenant, thread).await?.map(|thread| thread.head_seq);
     let Some(locked) = lock(&mut tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };
-    if wish == Wish::Resume && locked.0.facts.status == RunStatus::Interrupted {
+    if *wish == Wish::Resume && locked.0.facts.status == RunStatus::Interrupted {
         threads::refuse_if_busy(&mut tx, tenant, thread).await?;
         if !locked.1.is_enqueued && head_seq != Some(locked.1.seq - 1) {
             return Err(StoreError::Conflict(Conflict::Stale));
         }
     }
-    let steered = carry_out(&mut tx, tenant, locked, &wish, now).await?;
+    let steered = carry_out(&mut tx, tenant, locked, wish, now).await?;
     if matches!(steered, Steered::Done(_)) {
         // The thread may be free now, or this be the run that it is free for.
         thread_queue::admit(&mut tx, tenant, thread, now).await?;

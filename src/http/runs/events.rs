@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 
 use super::view::{EventBook, EventView};
-use crate::domain::event::{EventData, RunEvent};
+use crate::domain::event::{EventData, EventName, RunEvent};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::page::PageRequest;
 use crate::domain::redaction::RedactionChannel;
@@ -63,6 +63,9 @@ pub(super) async fn views(
     };
     let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
     let redactors = engine.redactors(tenant, RedactionChannel::Api, places).await?;
-    let book = EventBook::new(run.clone(), found, redactors);
+    // The task of a run that waits for its thread is no step yet.
+    let has_no_step = found.is_empty() && events.iter().any(|it| it.name == EventName::RunCreated);
+    let asked = if has_no_step { runs::input(store, tenant, run.id).await? } else { None };
+    let book = EventBook::new(run.clone(), found, redactors).asked(asked);
     Ok(events.iter().filter_map(|event| book.view(event)).collect())
 }

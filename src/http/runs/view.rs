@@ -232,6 +232,8 @@ event_views! {
 pub(crate) struct EventBook {
     run: Run,
     steps: BTreeMap<i64, Step>,
+    /// What was asked, where no step says it.
+    asked: Option<Vec<InputPart>>,
     redactors: Redactors,
 }
 
@@ -239,7 +241,14 @@ impl EventBook {
     /// A book of a run and some of its steps.
     pub(crate) fn new(run: Run, steps: Vec<Step>, redactors: Redactors) -> Self {
         let steps = steps.into_iter().map(|step| (step.seq, redactors.step(step))).collect();
-        Self { run, steps, redactors }
+        Self { run, steps, asked: None, redactors }
+    }
+
+    /// The same with what was asked, where no step says it.
+    #[must_use]
+    pub(crate) fn asked(mut self, asked: Option<Vec<InputPart>>) -> Self {
+        self.asked = asked.map(|parts| self.redactors.input(&self.run, parts));
+        self
     }
 
     /// An event as callers see it; `None` when the book lacks what it is about.
@@ -295,10 +304,11 @@ impl EventBook {
     }
 
     fn input(&self) -> Option<Vec<InputPart>> {
-        self.steps.values().find_map(|step| match &step.content {
+        let given = self.steps.values().find_map(|step| match &step.content {
             StepContent::Task(task) => Some(task.parts.clone()),
             _ => None,
-        })
+        });
+        given.or_else(|| self.asked.clone())
     }
 
     fn call_event(&self, event: &RunEvent, at: (i64, u32), turn: u32) -> Option<EventView> {

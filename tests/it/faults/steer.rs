@@ -274,6 +274,7 @@ async fn f68_a_run_that_waits_for_its_thread_is_cancelled_and_leaves_no_step() {
     let run = app.start_run(&next).await;
     let input = app.get(&format!("/v1/runs/{}", id(&run))).await.expect(200)["input"].clone();
     assert_eq!(input[0]["text"], "Go.");
+    assert_eq!(app.events(id(&run)).await[0]["data"]["input"], input);
     assert_eq!(post(&app, id(&run), "cancel").await.expect(202)["status"], "cancelled");
     assert!(app.steps(id(&run)).await.is_empty());
     app.tools.release("slow");
@@ -289,9 +290,8 @@ async fn f68_a_cancel_during_a_drain_is_carried_out_by_the_next_server() {
     app.tools.hold("slow");
     let run = app.start_run(&body(&caller(&app, "pure"), None, "reject")).await;
     app.tools.wait_for(1).await;
-    let engine = app.running.engine.clone();
     app.running.stop().await;
-    let tenant = TenantId::default();
+    let (engine, tenant) = (idle(&db, &tools).await, TenantId::default());
     let asked: RunId = id(&run).parse().unwrap();
     assert_eq!(engine.cancel(&tenant, asked).await.unwrap().facts.status, RunStatus::Queued);
     let app = TestApp::on(db, tools, &[], Surroundings::default()).await;
@@ -560,6 +560,9 @@ async fn every_wish_of_a_run_in_every_status_has_its_answer() {
             found = app.ended(&run).await;
         }
         assert_eq!(found["status"], then, "{status} {wish}");
+        if then == "requires_action" {
+            cancelled(&app, &run).await;
+        }
     }
     assert_invariants(&app.db).await;
 }
