@@ -344,7 +344,7 @@ async fn f71_of_many_creates_on_one_thread_one_is_active_and_the_others_are_refu
 }
 
 #[tokio::test]
-async fn f71_creates_that_may_wait_run_one_after_the_other_in_the_order_of_their_acceptance() {
+async fn f71_creates_that_may_wait_run_one_after_the_other_and_are_never_interleaved() {
     let app = TestApp::start().await;
     let thread = app.post("/v1/threads", &json!({})).await.expect(201)["id"].clone();
     let texts: Vec<String> = (0..8).map(|n| format!("Number {n}.")).collect();
