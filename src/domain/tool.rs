@@ -120,10 +120,15 @@ const fn yes() -> bool {
 impl HttpTool {
     /// What its calls may have to wait for.
     pub fn wait_rules(&self) -> WaitRules {
+        // A call that may be repeated is never in doubt.
+        let on_in_doubt = match self.effect {
+            EffectClass::AtMostOnce => self.on_in_doubt,
+            EffectClass::Pure | EffectClass::Idempotent => OnInDoubt::Observe,
+        };
         WaitRules {
             by_client: false,
             approval: self.approval == Approval::Always,
-            on_in_doubt: self.on_in_doubt,
+            on_in_doubt,
             answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),
             hold_ms: self.hold_timeout_ms.unwrap_or(HOLD_TIMEOUT_MS),
         }

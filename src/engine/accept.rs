@@ -114,10 +114,8 @@ async fn prepare(
             (Some(thread), id, false)
         }
     };
-    let timeout = start
-        .run_timeout
-        .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
-        .and_then(|timeout| chrono::TimeDelta::from_std(timeout).ok());
+    let timeout =
+        start.run_timeout.or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis));
     let (agent_id, agent_version) = agent.stored.unzip();
     Ok(NewRun {
         run: Run {
@@ -133,7 +131,7 @@ async fn prepare(
         new_thread,
         reset,
         max_steps: start.max_steps,
-        deadline_at: timeout.map(|timeout| now + timeout),
+        timeout,
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: start.input })),
         op_id: ids.random(),
         idempotency: start.idempotency,

@@ -90,7 +90,7 @@ impl Driver {
         let publisher = Arc::new(publisher.redacting(Arc::clone(&redactor), is_json));
         // The claim itself may have committed the first turn.
         publisher.committed();
-        let first = first_input(&context, &claim, &loaded);
+        let first = first_input(&claim, &loaded);
         let mut driver = Self {
             limits: Limits::of(&loaded.agent, loaded.max_steps),
             deadline: time_left(&context, &loaded),
@@ -241,7 +241,7 @@ impl Driver {
                 (self.journal, self.tally) = (journal, tally);
                 let state = std::mem::take(&mut self.state);
                 self.state = records.iter().fold(state, evolve);
-                self.inbox.entered(self.state.n_messages());
+                self.inbox.taken(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
                     self.performer.replied(heard.kept);
@@ -260,7 +260,8 @@ impl Driver {
                 Box::pin(self.take(input, heard)).await
             }
             Appended::InterruptRequested => {
-                Box::pin(self.take(Input::Interrupted { partial: None }, None)).await
+                self.inbox.hear_stop();
+                Box::pin(self.take(input, heard)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
@@ -344,12 +345,12 @@ impl Driver {
 }
 
 /// What a claim means for the machine.
-fn first_input(context: &Context, claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
+fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
     if claim.is_poisoned {
         return Some(Input::Aborted { failure: poisoned() });
     }
     // A run that waits would wait again, although its time is over.
-    if loaded.deadline_at.is_some_and(|deadline| deadline <= context.now()) {
+    if loaded.time_left.is_some_and(|left| left.is_zero()) {
         return Some(Input::Aborted { failure: timed_out() });
     }
     match (claim.begins, loaded.resumed) {
@@ -362,8 +363,7 @@ fn first_input(context: &Context, claim: &Claim, loaded: &LoadedRun) -> Option<I
 
 /// The run's deadline on the monotonic clock.
 fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
-    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
-    Some(context.parts.clock.monotonic() + left)
+    Some(context.parts.clock.monotonic() + loaded.time_left?)
 }
 
 fn timed_out() -> Failure {

@@ -48,6 +48,8 @@ pub struct Surroundings<'a> {
     pub overdue: &'a [CallId],
     /// Whether there is no budget for another call of a model.
     pub is_out_of_budget: bool,
+    /// Whether a caller wants the run to stop: it then stops where it would begin to wait.
+    pub is_to_stop: bool,
 }
 
 /// What to write down about something that happened; empty when it does not count.

@@ -1,10 +1,13 @@
 //! Runs as callers see them: accepted, read, listed.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
+use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
-use super::idempotency::IdempotencyKey;
+use super::idempotency::{IdempotencyKey, interval};
 use super::rows::{At, labels, to_json, to_json_opt};
 use super::{Store, StoreError, idempotency, threads};
 use crate::domain::agent::AgentSpec;
@@ -95,8 +98,8 @@ pub struct NewRun {
     pub reset: bool,
     /// The run's own step limit.
     pub max_steps: Option<u32>,
-    /// When the run must have ended.
-    pub deadline_at: Option<DateTime<Utc>>,
+    /// How long the run may take, by the database's clock.
+    pub timeout: Option<Duration>,
     /// The task step's id and content.
     pub task: (StepId, StepContent),
     /// Marks the write.
@@ -206,7 +209,7 @@ async fn insert(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
                           metadata, created_at)
-         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, $8, $9, 3, now(), $10,
+         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, now() + $8::interval, $9, 3, now(), $10,
                  ($11::text)::json, $12)",
         tenant.as_str(),
         run.id.uuid(),
@@ -215,7 +218,7 @@ async fn insert(
         run.agent_version,
         to_json_opt(new.inline_agent.as_ref())?,
         new.max_steps.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
-        new.deadline_at,
+        new.timeout.map(interval) as Option<PgInterval>,
         task_seq + 1,
         new.op_id,
         to_json(&run.metadata)?,

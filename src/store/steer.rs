@@ -109,6 +109,7 @@ async fn steer(
         }
         _ => return Ok(Steered::Refused(run)),
     };
+    run.facts.requires_action = None;
     (run.facts.status, run.facts.finished_at) = match event {
         EventName::RunCancelled => (RunStatus::Cancelled, Some(now)),
         EventName::RunInterrupted => (RunStatus::Interrupted, Some(now)),
@@ -213,6 +214,7 @@ async fn set_status(
             SET status = $3,
                 finished_at = $4,
                 resumed = $5,
+                requires_action = NULL,
                 interrupt_requested_at = NULL,
                 available_at = now(),
                 claims_since_progress = 0,

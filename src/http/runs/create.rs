@@ -21,7 +21,7 @@ use crate::store::idempotency;
 
 /// Start a run
 ///
-/// Answers at once, or, with `Prefer: wait=N`, when the run has ended or after N seconds (at most
+/// Answers at once, or, with `Prefer: wait=N`, when the run has ended or waits for a caller, or after N seconds (at most
 /// 60). A run that fails is answered like any other: with itself; `Prefer: handling=strict` asks for
 /// its problem instead.
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", operation_id = "runs_create",
@@ -31,7 +31,7 @@ use crate::store::idempotency;
         ("Prefer" = Option<String>, Header, description = "`wait=N`, `handling=strict`")),
     responses(
         (status = 201, description = "The run was accepted", body = RunView),
-        (status = 200, description = "The run has ended within the time to wait", body = RunView),
+        (status = 200, description = "The run has ended, or waits for a caller, within the time to wait", body = RunView),
         (status = 202, description = "The run was accepted and goes on", body = RunView)),
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "model-error", "model-timeout", "run-timeout", "run-poisoned",
@@ -86,8 +86,8 @@ async fn answer_later(
     if let (true, Some(failure)) = (strict, run.facts.failure.clone()) {
         return Err(AgentlingError::RunFailed(failure).into());
     }
-    let (location, has_ended) = (location(&run), run.facts.status.is_ended());
+    let (location, is_at_rest) = (location(&run), run.facts.status.is_at_rest());
     let view = shown_with_input(app, tenant, run).await?;
-    let reply = if has_ended { Reply::ok(view) } else { Reply::accepted(location, view) };
+    let reply = if is_at_rest { Reply::ok(view) } else { Reply::accepted(location, view) };
     Ok(reply.replayed(started.is_replay).into_response())
 }

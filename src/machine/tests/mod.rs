@@ -80,6 +80,7 @@ const QUIET: Surroundings<'_> = Surroundings {
     answers: &[],
     overdue: &[],
     is_out_of_budget: false,
+    is_to_stop: false,
 };
 
 /// A run under test: every decision is committed and folded at once.

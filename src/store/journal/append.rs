@@ -8,7 +8,7 @@ use crate::domain::id::RunId;
 use crate::domain::model::Usage;
 use crate::domain::request::RequestFigures;
 use crate::domain::run::{RunStatus, StopReason};
-use crate::domain::tool::ToolOutcome;
+use crate::domain::tool::{CallState, ToolOutcome};
 use crate::domain::wait::WaitRules;
 use crate::store::rows::{At, to_json, to_json_opt};
 use crate::store::{Store, StoreError, ledger};
@@ -55,12 +55,14 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
     let heard = i64::from(batch.hearing.n_messages);
     let unheard = batch.hearing.is_boundary && i64::from(row.n_messages) > heard;
     let parks = batch.facts.status == RunStatus::RequiresAction;
-    let unanswered = i64::from(row.n_answers) > i64::from(batch.n_answers);
+    let ends_wait = batch.moves.iter().any(|moved| moved.from == CallState::Waiting);
+    let unanswered = (parks || ends_wait) && i64::from(row.n_answers) > i64::from(batch.n_answers);
     Ok(match (is_ours, row.cancel) {
+        (true, true) if !batch.despite_cancel => Appended::CancelRequested,
+        (true, _) if parks && row.interrupt => Appended::InterruptRequested,
+        (true, _) if unheard => Appended::MessagesWait,
+        (true, _) if unanswered => Appended::AnswersWait,
         (true, true) => Appended::CancelRequested,
-        (true, false) if parks && row.interrupt => Appended::InterruptRequested,
-        (true, false) if unheard => Appended::MessagesWait,
-        (true, false) if parks && unanswered => Appended::AnswersWait,
         _ => Appended::Fenced,
     })
 }

@@ -30,7 +30,8 @@ WITH guard AS (
                   FROM tool_call c
                  WHERE c.tenant_id = $1
                    AND c.run_id = $2
-                   AND c.state = 'waiting')) END,
+                   AND c.state = 'waiting'
+                   AND c.call_id <> ALL ($34::text[]))) END,
            claims_since_progress = CASE WHEN $25 THEN 0 ELSE claims_since_progress END,
            lease_token = CASE WHEN $10 = 'running' THEN lease_token END,
            resumed = false,
@@ -51,8 +52,9 @@ WITH guard AS (
        -- of those who wait for its lock: they see its columns as they are then, while a subquery
        -- would still tell what there was when the statement began.
        AND (n_messages = $50 OR NOT $51)
-       -- Nor does it begin to wait past an answer or a wish to stop.
-       AND ($10 <> 'requires_action' OR (n_answers = $66 AND interrupt_requested_at IS NULL))
+       -- Nor does it begin to wait, nor a call wait no more, past an answer; nor past a wish to stop.
+       AND (n_answers = $66 OR ($10 <> 'requires_action' AND 'waiting' <> ALL ($35::text[])))
+       AND ($10 <> 'requires_action' OR interrupt_requested_at IS NULL)
        -- Every call is where the writer believes it to be.
        AND cardinality($34::text[]) = (
            SELECT count(*)

@@ -5,6 +5,7 @@ mod append;
 pub use append::append;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -35,8 +36,8 @@ pub struct LoadedRun {
     pub agent: AgentSpec,
     /// The run's own step limit.
     pub max_steps: Option<u32>,
-    /// When it must have ended.
-    pub deadline_at: Option<DateTime<Utc>>,
+    /// What is left of its time by the database's clock, where that is bounded; zero when it is over.
+    pub time_left: Option<Duration>,
     /// What the next append must be.
     pub head: Head,
     /// Whether the current turn is the closing one.
@@ -90,7 +91,8 @@ pub async fn load(
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.redactions::text AS "redactions!",
                   r.metadata::text AS "metadata!", r.created_at, r.started_at,
-                  r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
+                  r.finished_at, r.max_steps, r.next_seq, r.next_event_seq, r.closing,
+                  (extract(epoch FROM r.deadline_at - now()) * 1000)::bigint AS left_ms,
                   r.resumed, r.n_messages, r.n_messages_taken, r.n_answers,
                   r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
                   t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
@@ -116,7 +118,8 @@ pub async fn load(
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
     let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
-    let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
+    let time_left = row.left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let (closing, resumed) = (row.closing, row.resumed);
     let (memory_from, n_answers) = (row.memory_from, row.n_answers);
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
     let all = at.count("n_messages", row.n_messages)?;
@@ -132,7 +135,7 @@ pub async fn load(
         run,
         agent,
         max_steps,
-        deadline_at,
+        time_left,
         head,
         closing,
         fallback,
@@ -205,7 +208,7 @@ struct LoadRow {
     started_at: Option<DateTime<Utc>>,
     finished_at: Option<DateTime<Utc>>,
     max_steps: Option<i32>,
-    deadline_at: Option<DateTime<Utc>>,
+    left_ms: Option<i64>,
     next_seq: i64,
     next_event_seq: i64,
     closing: bool,
@@ -283,7 +286,8 @@ pub struct Batch {
     pub is_progress: bool,
     /// Whether it goes through although a cancel was asked for: it is the answer to that.
     pub despite_cancel: bool,
-    /// How many answers to calls are known; a run does not begin to wait when there are more.
+    /// How many answers to calls are known: when there are more, neither does the run begin to wait nor
+    /// does a call wait no more.
     pub n_answers: u32,
     /// New steps, in order.
     pub steps: Vec<NewStep>,

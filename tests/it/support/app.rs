@@ -248,7 +248,7 @@ pub(crate) fn config_at(url: &str, tools: &str, settings: &[(&str, &str)]) -> Co
     Config::read(&Source::of(pairs)).expect("the settings of tests fit")
 }
 
-/// An HTTP tool of the fake tools.
+/// An HTTP tool of the fake tools, whose calls in doubt are told to the model.
 pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Value) -> Value {
     json!({
         "kind": "http",
@@ -258,5 +258,6 @@ pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Val
         "method": "POST",
         "url": tools.url(name),
         "effect": effect,
+        "on_in_doubt": "observe",
     })
 }

@@ -5,7 +5,7 @@ use super::TestDb;
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 26] = [
     (
         "the steps of a thread are numbered 1..n",
         "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
@@ -46,7 +46,7 @@ const RULES: [Rule; 20] = [
         "every call of an ended run has ended",
         "SELECT concat(c.call_id, ' ', c.state) FROM tool_call c
            JOIN run r ON (r.tenant_id, r.run_id) = (c.tenant_id, c.run_id)
-          WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running')",
+          WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running', 'requires_action')",
     ),
     (
         "a reply that was heard to its end has its request in figures, and no other step has",
@@ -148,7 +148,8 @@ const RULES: [Rule; 20] = [
             AND e.name = 'step.recorded' AND (e.data->'step'->>'step_seq')::bigint = s.seq
           GROUP BY s.tenant_id, s.run_id, s.seq, r.status
          HAVING count(e.seq) > 1
-             OR (count(e.seq) = 0 AND r.status NOT IN ('queued', 'running'))",
+             OR (count(e.seq) = 0
+                 AND r.status NOT IN ('queued', 'running', 'requires_action'))",
     ),
     (
         "a call is told once and then its result once, and both before the run has ended",
@@ -164,9 +165,72 @@ const RULES: [Rule; 20] = [
               GROUP BY c.tenant_id, c.run_id, c.call_id, c.name) told
            JOIN run r ON (r.tenant_id, r.run_id) = (told.tenant_id, told.run_id)
           WHERE CASE WHEN told.name = 'final_answer' THEN told.names <> ''
-                     WHEN r.status IN ('queued', 'running')
+                     WHEN r.status IN ('queued', 'running', 'requires_action')
                           THEN told.names NOT IN ('tool.call', 'tool.call tool.result')
                      ELSE told.names <> 'tool.call tool.result' END",
+    ),
+    (
+        "a run that waits has a reason, no lease, and a time to wake up by when its calls wait",
+        "SELECT concat(r.run_id, ' ', r.status, ' ', r.wake_at) FROM run r
+          WHERE CASE WHEN r.status = 'requires_action'
+                     THEN r.requires_action IS NULL OR r.lease_token IS NOT NULL
+                          OR r.wake_at > (SELECT min(c.wait_until) FROM tool_call c
+                                           WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id)
+                                             AND c.state = 'waiting')
+                          OR (r.wake_at IS NULL
+                              AND r.requires_action->>'reason' <> 'budget_exhausted')
+                     ELSE r.wake_at IS NOT NULL END",
+    ),
+    (
+        "a run that waits names exactly the calls that wait, and waits for one or has no budget",
+        "SELECT concat(r.run_id, ' ', r.requires_action::text) FROM run r
+          WHERE r.status = 'requires_action'
+            AND (SELECT coalesce(string_agg(concat(c.call_id, ' ', c.waits_for), ','
+                                            ORDER BY c.call_idx), '')
+                   FROM tool_call c
+                  WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id) AND c.state = 'waiting')
+             IS DISTINCT FROM
+                (SELECT CASE WHEN r.requires_action->>'reason' = 'budget_exhausted' THEN '' ELSE
+                        string_agg(concat(w->>'tool_call_id', ' ', w->>'reason'), ',') END
+                   FROM json_array_elements(coalesce(r.requires_action->'tool_calls', '[]')) w)",
+    ),
+    (
+        "an answer is to a call of its run that had been started as often, and is counted",
+        "SELECT concat(a.run_id, ' ', a.call_id, ' ', a.waits_for) FROM call_answer a
+           JOIN run r ON (r.tenant_id, r.run_id) = (a.tenant_id, a.run_id)
+           LEFT JOIN tool_call c
+             ON (c.tenant_id, c.run_id, c.call_id) = (a.tenant_id, a.run_id, a.call_id)
+          WHERE c.call_id IS NULL OR a.attempt > c.attempt
+             OR r.n_answers <> (SELECT count(*) FROM call_answer n
+                                 WHERE (n.tenant_id, n.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
+        "nothing waits for an answer that was given",
+        "SELECT concat(c.run_id, ' ', c.call_id) FROM tool_call c
+           JOIN run r ON (r.tenant_id, r.run_id) = (c.tenant_id, c.run_id)
+           JOIN call_answer a
+             ON (a.tenant_id, a.run_id, a.call_id, a.waits_for, a.attempt)
+              = (c.tenant_id, c.run_id, c.call_id, c.waits_for, c.attempt)
+          WHERE r.status = 'requires_action'",
+    ),
+    (
+        "a call that needs approval is started only with it",
+        "SELECT concat(c.run_id, ' ', c.call_id) FROM tool_call c
+          WHERE c.wait_rules->>'approval' = 'true' AND c.attempt > 0
+            AND NOT EXISTS (SELECT 1 FROM call_answer a
+                             WHERE (a.tenant_id, a.run_id, a.call_id)
+                                 = (c.tenant_id, c.run_id, c.call_id)
+                               AND a.answer->>'answer' = 'approved')",
+    ),
+    (
+        "a call that must not run twice is started again only because someone says so",
+        "SELECT concat(c.run_id, ' ', c.call_id, ' ', c.attempt) FROM tool_call c
+          WHERE c.effect = 'at_most_once'
+            AND coalesce(c.wait_rules->>'on_in_doubt', '') <> 'probe'
+            AND c.attempt > 1 + (SELECT count(*) FROM call_answer a
+                                  WHERE (a.tenant_id, a.run_id, a.call_id)
+                                      = (c.tenant_id, c.run_id, c.call_id)
+                                    AND a.answer->>'answer' = 'retry')",
     ),
 ];
 

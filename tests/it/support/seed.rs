@@ -86,7 +86,7 @@ pub(crate) fn new_run() -> NewRun {
         }),
         reset: false,
         max_steps: None,
-        deadline_at: None,
+        timeout: None,
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
