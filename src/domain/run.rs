@@ -30,6 +30,11 @@ labels! {
 }
 
 impl RunStatus {
+    /// Whether the run goes on by itself: nothing is to be had of it but by waiting.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+
     /// Whether nothing goes on by itself. An interrupted run can be resumed, nothing else can.
     pub const fn is_ended(self) -> bool {
         match self {

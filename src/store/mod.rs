@@ -7,6 +7,7 @@
 #![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
 
 pub mod agents;
+pub mod deltas;
 pub mod embedded;
 pub mod events;
 pub mod idempotency;
