@@ -16,7 +16,7 @@ use crate::store::{events, steps};
 use redaction::Redactors;
 
 /// How many bytes of steps are told at once; a single step may have more.
-pub(super) const BYTES: usize = 512 * 1024;
+pub(super) const BYTES: usize = 128 * 1024;
 
 /// Events of a run and what they are about.
 #[derive(Debug)]
