@@ -202,6 +202,10 @@ impl Hold {
         state.is_tailed = state.n_watches > 0;
         if !state.is_tailed {
             state.window = None;
+            // Whoever watches next reads pieces from elsewhere anew.
+            if !state.is_driven() {
+                state.replies.clear();
+            }
         }
         state.is_tailed
     }

@@ -149,10 +149,13 @@ impl Tail {
     /// Those of some pieces that go on where the last ones ended. Readers do without a reply of which one
     /// was lost.
     fn next_pieces(&mut self, pieces: Vec<Piece>) -> Vec<Piece> {
+        // What this server has told itself it does not tell again.
+        let current = self.hold.lock().replies.current();
         let mut goes_on = |piece: &Piece| {
             let attempt = (piece.delta.turn, piece.delta.attempt);
-            let next = if attempt == self.heard.0 { self.heard.1 } else { 0 };
-            let goes_on = piece.place == next;
+            let is_new = attempt != self.heard.0;
+            let next = if is_new { 0 } else { self.heard.1 };
+            let goes_on = piece.place == next && (!is_new || attempt > current);
             if goes_on {
                 self.heard = (attempt, next + 1);
             }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use agentling::app::Surroundings;
 use agentling::domain::id::{RunId, TenantId};
-use agentling::provider::client::http_client;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -189,7 +188,7 @@ async fn doomed(db: &TestDb, tools: &FakeTools, model: &HeldModel) -> (Child, Ru
     let engine = agentling::app::engine(&config, &db.store(), &around).await.unwrap();
     let start = request(&agent(&model.spec(), tools));
     let run = engine.start(&TenantId::default(), start).await.unwrap().run.id;
-    let child = Child::start(&db.url, &tools.host, None);
+    let child = Child::patient(&db.url, &tools.host);
     until(db, "SELECT status = 'running' FROM run").await;
     (child, run)
 }
@@ -205,12 +204,13 @@ async fn f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run() {
     let mut reader = SseReader::of(app.stream(&id, None).await);
     let mut events = reader.until("text.delta").await;
     child.kill().await;
+    execute(&app.db, "UPDATE run_lease SET expires_at = now()").await;
     events.extend(reader.rest().await);
     assert_eq!(text_of(&events, "text.delta", (1, 1)), "Wro");
     assert_eq!(text_of(&events, "text.delta", (1, 2)), "Right");
-    let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
-    let restart = names.iter().position(|name| *name == "turn.restarted").unwrap();
-    assert!(!names[..restart].contains(&"step.recorded") || names[3] == "turn.started");
+    let names = events.iter().map(|event| event.name.as_str());
+    let names: Vec<&str> = names.filter(|name| name.starts_with('t')).collect();
+    assert_eq!(names[..3], ["turn.started", "text.delta", "turn.restarted"]);
     assert_eq!(durable(&events), listed(&app.events(&id).await));
     assert_invariants(&app.db).await;
 }
@@ -285,7 +285,7 @@ async fn f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again(
     let id = run["id"].as_str().unwrap();
     inflate(&app.db).await;
     let mut stream = mute(&app.running.address.to_string(), id).await;
-    // Its answer has begun, so the one place is taken.
+    // Its answer has begun, so its place is taken.
     stream.read_exact(&mut [0; 16]).await.unwrap();
     let path = format!("/v1/runs/{id}/stream");
     let request = || app.request("GET", &path).header("last-event-id", 1000);
@@ -302,11 +302,10 @@ async fn f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again(
 async fn f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing() {
     let app = TestApp::start().await;
     app.tools.answer("one", |_| (200, json!("x".repeat(200_000))));
-    let script: Vec<Value> =
-        (0..4).map(|_| calling(&["one"; 4])).chain([saying("Done.")]).collect();
+    let call = |n: i32| json!({"tool_calls": [{"name": "one", "arguments": {"n": n}}]});
+    let script: Vec<Value> = (0..12).map(call).chain([saying("Done.")]).collect();
     let model = json!({"provider": "scripted", "name": "m", "script": script});
-    let mut agent = agent(&model, &app.tools);
-    agent["loop_limit"] = json!(10);
+    let agent = agent(&model, &app.tools);
     let body = json!({"agent": agent, "input": "?"}).to_string();
     let mut stream = TcpStream::connect(app.running.address).await.unwrap();
     let head = "POST /v1/runs/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
@@ -388,7 +387,7 @@ async fn f66_readers_that_lose_a_server_together_do_not_come_back_together() {
 /// What is left of a stream that its server ends before the run does, which is told when to come back.
 async fn hung_up(mut reader: SseReader) -> Vec<SseEvent> {
     let events = reader.rest().await;
-    assert!(reader.last_aside().contains("retry: "), "{}", reader.last_aside());
+    assert!(reader.last_aside().contains("come back"), "{}", reader.last_aside());
     events
 }
 
@@ -414,7 +413,7 @@ async fn a_connection_that_has_lasted_long_enough_is_ended_and_the_next_one_goes
     let app = TestApp::with(&[("AGENTLING_STREAM_SECS", "1")]).await;
     let id = held(&app).await;
     let mut events = hung_up(SseReader::of(app.stream(&id, None).await)).await;
-    assert_eq!(events.last().unwrap().name, "tool.call");
+    assert!(events.iter().all(|event| event.name != "run.completed"), "{events:?}");
     app.tools.release("one");
     app.ended(&id).await;
     events.extend(rest(&app, &id, last_id(&events)).await);
@@ -432,7 +431,6 @@ async fn start_raw(app: &TestApp, path: &str, header: &str, body: &str) -> TcpSt
 
 #[tokio::test]
 async fn f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream() {
-    drop(http_client().unwrap());
     let gone = Arc::new(Gone::default());
     let around = Surroundings { observer: Arc::<Gone>::clone(&gone), ..Surroundings::default() };
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
@@ -467,6 +465,9 @@ async fn f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_
     assert_invariants(&app.db).await;
 }
 
+const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                       WHERE d.datname = current_database() AND NOT l.granted)";
+
 #[tokio::test]
 async fn f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed() {
     let gone = Arc::new(Gone::default());
@@ -478,7 +479,7 @@ async fn f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed() {
     let mut lock = app.db.connect().await;
     sqlx::raw_sql("BEGIN; LOCK TABLE thread IN EXCLUSIVE MODE").execute(&mut lock).await.unwrap();
     let stream = start_raw(&app, "/v1/runs/stream", "", &body).await;
-    until(&app.db, "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").await;
+    until(&app.db, WAITS).await;
     drop(stream);
     sqlx::raw_sql("COMMIT").execute(&mut lock).await.unwrap();
     let run = gone.first(1).await[0].to_string();
