@@ -25,7 +25,8 @@ use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
 use crate::domain::wait::{Approval, OnInDoubt};
 use crate::engine::{Seen, StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
-use crate::http::{self, serve::serve};
+use crate::http;
+use crate::http::serve::{Patience, serve};
 use crate::store::agents::{self, AgentRef, Behind};
 use crate::store::runs::{self, RunFilter};
 use crate::store::{Conflict, Store, StoreError};
@@ -54,7 +55,8 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     let tasks = running.engine.tasks().clone();
     running.engine.tasks().spawn(async move {
         let stop = async { tasks.stopping().await };
-        let served = serve(tool, http::demo_tool(ids), stop, Duration::from_secs(1));
+        let patience = Patience { grace: Duration::from_secs(1), stall: config.streams.stall };
+        let served = serve(tool, http::demo_tool(ids), stop, patience);
         if let Err(error) = served.await {
             tracing::error!(%error, "the demo tool stopped");
         }
@@ -127,19 +129,15 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
     let run = running.engine.start(&tenant, start).await?.run;
     let mut transcript = Transcript::default();
     while let Some(seen) = watch.next().await? {
-        let events = match seen {
-            Seen::Events(events) => events,
-            Seen::Delta(delta) if delta.kind == DeltaKind::Text => {
-                transcript.hear(&delta.text);
-                continue;
+        match seen {
+            Seen::Event(told, index) => {
+                if let Some((name, data)) = http::shown_event(&told, index) {
+                    // A closed standard output is no reason to stop serving.
+                    drop(say(&transcript.lines(name, &data)));
+                }
             }
-            Seen::Delta(_) | Seen::Snapshot(_) => continue,
-        };
-        for (name, data) in
-            http::shown_events(&running.engine, &running.store, &tenant, (&run, &events)).await?
-        {
-            // A closed standard output is no reason to stop serving.
-            drop(say(&transcript.lines(name, &data)));
+            Seen::Delta(delta) if delta.kind == DeltaKind::Text => transcript.hear(&delta.text),
+            Seen::Delta(_) | Seen::Snapshot(_) => {}
         }
     }
     Ok(run.id)

@@ -155,7 +155,7 @@ pub async fn state(
         ids: Arc::clone(&around.ids),
         public_url: config.http.public_url.as_ref().map(ToString::to_string),
         body_limits: (&config.http).into(),
-        streams: StreamSlots::default(),
+        streams: StreamSlots::new(config.streams),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
     })
 }

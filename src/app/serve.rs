@@ -10,7 +10,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{StartError, Surroundings};
 use crate::config::Config;
 use crate::engine::{Engine, tasks::Tasks};
-use crate::http::{self, serve::serve};
+use crate::http;
+use crate::http::serve::{Patience, serve};
 use crate::store::{Store, keys};
 
 /// A server that answers.
@@ -50,10 +51,11 @@ impl Running {
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
         let serving = Tasks::default();
+        let patience = Patience { grace: GRACE, stall: config.streams.stall };
         let (router, tasks) = (http::router(state), serving.clone());
         serving.spawn(async move {
             let stopped = async { tasks.stopping().await };
-            if let Err(error) = serve(listener, router, stopped, GRACE).await {
+            if let Err(error) = serve(listener, router, stopped, patience).await {
                 tracing::error!(%error, "the listener failed");
             }
         });
@@ -90,7 +92,8 @@ async fn wait_for_schema(
         }
     };
     let router = http::waiting_router(Arc::clone(&around.ids));
-    serve(meanwhile, router, migrated, config.engine.drain).await?;
+    let patience = Patience { grace: config.engine.drain, stall: config.streams.stall };
+    serve(meanwhile, router, migrated, patience).await?;
     Ok(TcpListener::from_std(listener)?)
 }
 

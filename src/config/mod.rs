@@ -12,6 +12,7 @@ mod redaction;
 mod rendering;
 mod setting;
 mod source;
+mod streams;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
+pub use streams::Streams;
 pub use telemetry::{LogFormat, Telemetry};
 
 use std::sync::LazyLock;
@@ -47,6 +49,11 @@ const BEFORE_KEYS: &[Setting] = &[
     http::BODY_LIMIT,
     http::MEMORY_LIMIT,
     http::BODY_READ,
+    streams::PER_TENANT,
+    streams::PER_SERVER,
+    streams::LIFETIME,
+    streams::STALL,
+    streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
     redaction::FILE,
@@ -78,6 +85,8 @@ const AFTER_KEYS: &[Setting] = &[
 pub struct Config {
     /// Where the server listens and how much a request may carry.
     pub http: Http,
+    /// How many streams may be open, and for how long.
+    pub streams: Streams,
     /// Where the data is.
     pub database: Database,
     /// How runs are worked on.
@@ -106,6 +115,7 @@ impl Config {
         reader.refuse_unknown(&SETTINGS);
         let sections = (
             Http::read(&mut reader),
+            Streams::read(&mut reader),
             Database::read(&mut reader),
             Engine::read(&mut reader),
             Rendering::read(&mut reader),
@@ -119,13 +129,24 @@ impl Config {
     }
 
     fn assemble(sections: Sections) -> Option<Self> {
-        let (http, database, engine, rendering, egress, providers, auth, redaction, telemetry) =
-            sections;
+        let (
+            http,
+            streams,
+            database,
+            engine,
+            rendering,
+            egress,
+            providers,
+            auth,
+            redaction,
+            telemetry,
+        ) = sections;
         let (database, providers) = (database?, providers?);
         let own = auth.api_key.iter().chain(&auth.key_pepper);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
         Some(Self {
             http: http?,
+            streams: streams?,
             database,
             engine: engine?,
             rendering: rendering?,
@@ -141,6 +162,7 @@ impl Config {
 /// What was read of each section; a section with a mistake is absent.
 type Sections = (
     Option<Http>,
+    Option<Streams>,
     Option<Database>,
     Option<Engine>,
     Option<Rendering>,

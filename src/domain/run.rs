@@ -33,9 +33,9 @@ labels! {
 }
 
 impl RunStatus {
-    /// Whether a caller who waits for the run has reason to look: it has ended, or it waits for someone.
-    pub const fn is_at_rest(self) -> bool {
-        self.is_ended() || matches!(self, Self::RequiresAction)
+    /// Whether the run goes on by itself: nothing is to be had of it but by waiting.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
     }
 
     /// Whether nothing goes on by itself. An interrupted run can be resumed, nothing else can.

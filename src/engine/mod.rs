@@ -21,11 +21,16 @@ mod perform;
 mod predecessor;
 mod prompt;
 pub mod redaction;
+mod relay;
+mod replies;
 mod sanitise;
 mod sent;
+mod tail;
 mod tally;
 pub mod tasks;
+mod told;
 mod watch;
+mod window;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -33,12 +38,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -47,6 +54,7 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
+use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Run, RunStatus};
@@ -78,6 +86,9 @@ pub enum CommitPoint {
 pub trait CommitObserver: Send + Sync + std::fmt::Debug {
     /// A commit is about to happen or has happened.
     fn on_commit(&self, point: CommitPoint, run: RunId);
+
+    /// The client of a run went away before it had what it waited for.
+    fn on_client_gone(&self, _run: RunId) {}
 }
 
 /// Sees nothing.
@@ -119,6 +130,8 @@ pub(crate) struct Context {
     leases: Leases,
     tasks: Tasks,
     wake: Notify,
+    /// Tells this server from others on the same database.
+    server: Uuid,
 }
 
 impl Context {
@@ -155,6 +168,7 @@ impl Engine {
     pub fn new(parts: Parts) -> Self {
         Self {
             context: Arc::new(Context {
+                server: parts.ids.random(),
                 parts,
                 feed: Feed::default(),
                 leases: Leases::default(),
@@ -250,10 +264,29 @@ impl Engine {
 
     /// Watches a run from now on.
     pub fn watch(&self, tenant: &TenantId, run: RunId) -> RunWatch {
-        RunWatch::new(Arc::clone(&self.context), tenant.clone(), run)
+        RunWatch::new(Arc::clone(&self.context), tenant, run)
     }
 
-    /// Waits until a run has ended, at most so long. Answers the run as it stands then; `None` when
+    /// Some events of a run with what they are about.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn tell(
+        &self,
+        tenant: &TenantId,
+        run: &Run,
+        events: Vec<RunEvent>,
+    ) -> Result<Told, AgentlingError> {
+        told::tell(&self.context, tenant, run, events).await
+    }
+
+    /// The client that a run was started for went away before it had what it waited for.
+    pub fn client_gone(&self, tenant: &TenantId, run: RunId) {
+        tracing::debug!(%tenant, %run, "the client of a run is gone");
+        self.context.parts.observer.on_client_gone(run);
+    }
+
+    /// Waits until a run has ended or needs a caller, at most so long. Answers the run as it stands then; `None` when
     /// there is no such run.
     ///
     /// # Errors

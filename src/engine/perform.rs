@@ -10,7 +10,7 @@ use super::feed::Publisher;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
-use super::{Context, sanitise};
+use super::{Context, relay, sanitise};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::ledger::Purpose;
@@ -267,7 +267,7 @@ async fn ask(
     let answer = context.parts.models.call(call, &mut on_delta);
     let before = predecessor.before(context, call.spec.provider);
     let (mut answer, before) = futures::join!(answer, before);
-    publisher.arrived();
+    relay::arrived(context, publisher).await;
     let spent = refuse_failed(&mut answer, call.spec.provider);
     let errand = Errand { turn, attempt, purpose: Purpose::Reply };
     let sent = Sent::of(context, call, errand, &answer, before).await;

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::Context;
 use super::driver::Driver;
+use super::relay::relay_loop;
 use crate::store::lease::{self, Claim};
-use crate::store::{StoreError, answers, idempotency};
+use crate::store::{StoreError, answers, deltas, idempotency};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
@@ -19,6 +20,7 @@ pub(super) fn start(context: &Arc<Context>) {
     context.tasks.spawn(claim_loop(Arc::clone(context)));
     context.tasks.spawn(heartbeat_loop(Arc::clone(context)));
     context.tasks.spawn(sweep_loop(Arc::clone(context)));
+    context.tasks.spawn(relay_loop(Arc::clone(context)));
 }
 
 async fn claim_loop(context: Arc<Context>) {
@@ -107,6 +109,7 @@ async fn sweep(context: &Context) -> Result<(), StoreError> {
         context.wake.notify_one();
     }
     idempotency::forget_old(context.store()).await?;
+    deltas::forget_old(context.store()).await?;
     Ok(())
 }
 

@@ -41,7 +41,7 @@ use problem::{Problem, ProblemKind};
 
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
-pub use runs::{StreamSlots, shown_events};
+pub use runs::{StreamLimits, StreamSlots, shown_event};
 pub use state::{AppState, Readiness};
 
 /// Endpoints that belong to a tenant: one line a resource.

@@ -130,7 +130,7 @@ problems! {
     TenantQueueFull = 429 "tenant-queue-full" "Too many queued runs"
         "As many runs are waiting as a tenant may have, `limit`. Try again after `Retry-After`.";
     TooManyStreams = 429 "too-many-streams" "Too many streams"
-        "As many event streams are open as a tenant may have, `limit`. Close one, or try again after `Retry-After`.";
+        "As many event streams are open as a tenant, or the server, may have, `limit`. Close one, or try again after `Retry-After`.";
     HeadersTooLarge = 431 "headers-too-large" "Headers too large"
         "The request has more headers, or larger ones, than `limit` allows. Send fewer.";
     Internal = 500 "internal" "Internal error"

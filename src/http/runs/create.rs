@@ -6,11 +6,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 
 use super::new_run::NewRun;
-use super::shown_with_input;
 use super::view::RunView;
+use super::{client, shown_with_input};
 use crate::domain::caller::Caller;
 use crate::domain::run::Run;
-use crate::engine::Started;
+use crate::engine::StartRun;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
@@ -45,10 +45,10 @@ pub(super) async fn create(
     HashedBody(new, request_hash): HashedBody<NewRun>,
 ) -> Result<Response, Problem> {
     let key = idempotency_key("POST /v1/runs", key, request_hash);
-    let started = app.engine.start(&caller.tenant, new.start(key)?).await?;
+    let start = new.start(key)?;
     match prefer.wait {
-        None => answer_at_once(&app, &caller, started).await,
-        Some(at_most) => answer_later(&app, &caller, started, (at_most, prefer.strict)).await,
+        None => answer_at_once(&app, &caller, start).await,
+        Some(at_most) => answer_later(&app, &caller, start, (at_most, prefer.strict)).await,
     }
 }
 
@@ -68,8 +68,9 @@ fn location(run: &Run) -> String {
 async fn answer_at_once(
     app: &AppState,
     caller: &Caller,
-    started: Started,
+    start: StartRun,
 ) -> Result<Response, Problem> {
+    let started = app.engine.start(&caller.tenant, start).await?;
     let location = location(&started.run);
     let view = shown_with_input(app, &caller.tenant, started.run).await?;
     Ok(Reply::created(location, view).replayed(started.is_replay).into_response())
@@ -78,16 +79,19 @@ async fn answer_at_once(
 async fn answer_later(
     app: &AppState,
     caller: &Caller,
-    started: Started,
+    start: StartRun,
     (at_most, strict): (Duration, bool),
 ) -> Result<Response, Problem> {
     let tenant = &caller.tenant;
-    let run = app.engine.wait(tenant, started.run.id, at_most).await?.unwrap_or(started.run);
+    let (started, mut client) = client::start(&app.engine, tenant, start).await?;
+    let waited = app.engine.wait(tenant, started.run.id, at_most).await;
+    client.served();
+    let run = waited?.unwrap_or(started.run);
     if let (true, Some(failure)) = (strict, run.facts.failure.clone()) {
         return Err(AgentlingError::RunFailed(failure).into());
     }
-    let (location, is_at_rest) = (location(&run), run.facts.status.is_at_rest());
+    let (location, goes_on) = (location(&run), run.facts.status.is_under_way());
     let view = shown_with_input(app, tenant, run).await?;
-    let reply = if is_at_rest { Reply::ok(view) } else { Reply::accepted(location, view) };
+    let reply = if goes_on { Reply::accepted(location, view) } else { Reply::ok(view) };
     Ok(reply.replayed(started.is_replay).into_response())
 }

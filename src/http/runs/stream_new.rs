@@ -5,7 +5,7 @@ use axum::response::Response;
 
 use super::create::idempotency_key;
 use super::new_run::NewRun;
-use super::stream_reply;
+use super::{client, stream_reply};
 use crate::domain::id::RunId;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
@@ -39,10 +39,9 @@ pub(super) async fn stream_new(
     // The id is made here, so that the watch begins before the run does and misses no delta.
     let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
     let mut watch = app.engine.watch(&tenant, id);
-    let started = app.engine.start(&tenant, start).await?;
+    let (started, client) = client::start(&app.engine, &tenant, start).await?;
     if started.run.id != id {
-        watch = app.engine.watch(&tenant, started.run.id);
+        watch = app.engine.watch(&tenant, started.run.id).behind(None).await?;
     }
-    let is_replay = started.is_replay;
-    Ok(replayed(stream_reply::reply(app, started.run, watch, slot), is_replay))
+    Ok(replayed(stream_reply::reply(app, watch, Some(client), slot), started.is_replay))
 }

@@ -1,6 +1,7 @@
 //! Runs and their events as callers see them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use crate::domain::run::{Run, RunStatus, StopReason};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
 use crate::domain::wait::RequiresAction;
-use crate::engine::redaction::Redactors;
+use crate::engine::Told;
 use crate::http::problem::ProblemView;
 use crate::http::steps::view::StepView;
 use crate::http::time::Time;
@@ -223,28 +224,43 @@ event_views! {
     RunInterrupted(RunInterruptedEvent { RunView }) = "run.interrupted",
 }
 
-/// What turns stored events into views: the run, and the steps that the events are about.
+/// What turns stored events into views.
 #[derive(Debug)]
 pub(crate) struct EventBook {
-    run: Run,
+    told: Arc<Told>,
+    /// The steps that the events are about, as callers may read them.
     steps: BTreeMap<i64, Step>,
-    redactors: Redactors,
 }
 
 impl EventBook {
-    /// A book of a run and some of its steps.
-    pub(crate) fn new(run: Run, steps: Vec<Step>, redactors: Redactors) -> Self {
-        let steps = steps.into_iter().map(|step| (step.seq, redactors.step(step))).collect();
-        Self { run, steps, redactors }
+    /// A book of some events.
+    pub(crate) fn new(told: Arc<Told>) -> Self {
+        let steps = told.steps.iter().cloned();
+        let steps = steps.map(|step| (step.seq, told.redactors.step(step))).collect();
+        Self { told, steps }
     }
 
-    /// An event as callers see it; `None` when the book lacks what it is about.
-    pub(crate) fn view(&self, event: &RunEvent) -> Option<EventView> {
+    /// Whether it is of these events.
+    pub(crate) fn is_of(&self, told: &Arc<Told>) -> bool {
+        Arc::ptr_eq(&self.told, told)
+    }
+
+    /// The events as callers see them.
+    pub(crate) fn views(&self) -> impl Iterator<Item = EventView> {
+        self.told.events.iter().filter_map(|event| self.view(event))
+    }
+
+    /// One of the events as callers see it; `None` when the book lacks what it is about.
+    pub(crate) fn nth(&self, index: usize) -> Option<EventView> {
+        self.view(self.told.events.get(index)?)
+    }
+
+    fn view(&self, event: &RunEvent) -> Option<EventView> {
         let id = event.seq;
         match &event.data {
             EventData::Run(facts) => {
-                let run = Run { facts: facts.clone(), ..self.run.clone() };
-                self.run_event(event.name, id, self.redactors.run(run).into())
+                let run = Run { facts: facts.clone(), ..self.told.run.clone() };
+                self.run_event(event.name, id, self.told.redactors.run(run).into())
             }
             EventData::Turn { turn, attempt, fallback } => {
                 let fallback = fallback.as_ref().map(|fallback| fallback.model.clone());

@@ -1,6 +1,6 @@
 //! The schema and the types agree.
 
-use agentling::domain::event::EventName;
+use agentling::domain::event::{DeltaKind, EventName};
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
 use agentling::domain::run::{RunStatus, StopReason};
@@ -30,7 +30,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies: [(&str, Vec<String>); 15] = [
+    let vocabularies: [(&str, Vec<String>); 16] = [
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
@@ -38,6 +38,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         ),
         ("step_kind", labels(&StepKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_event_name", labels(&EventName::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("run_delta_kind", labels(&DeltaKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "tool_call_effect",
             labels(&EffectClass::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),

@@ -31,7 +31,7 @@ pub(crate) use child::{Child, Errand};
 pub(crate) use clock::ManualClock;
 pub(crate) use cluster::{TestDb, open_to_all, search_path};
 pub(crate) use endless::{Endless, EndlessAnswer};
-pub(crate) use faults::{Commits, DieAt, PanicOnce};
+pub(crate) use faults::{Commits, DieAt, Gone, PanicOnce};
 pub(crate) use fickle::Fickle;
 pub(crate) use held_model::{HeldModel, Piece};
 pub(crate) use history::history;
@@ -45,7 +45,9 @@ pub(crate) use normal::normalised;
 pub(crate) use raw::send_raw;
 pub(crate) use replay::{Recording, Replay};
 pub(crate) use seed::{accepted, agent_with, calling, claimed, new_run, request, saying, uuid};
-pub(crate) use sse::{SseEvent, SseReader, read_stream, watch_stream};
+pub(crate) use sse::{
+    SseEvent, SseReader, durable, events_in, listed, read_stream, text_of, watch_stream,
+};
 pub(crate) use stored::stored;
 pub(crate) use tags::tags_in;
 pub(crate) use tools::FakeTools;
