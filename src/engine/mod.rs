@@ -19,6 +19,7 @@ mod perform;
 mod predecessor;
 mod prompt;
 pub mod redaction;
+mod replay;
 mod sanitise;
 mod sent;
 mod tally;
@@ -36,6 +37,7 @@ pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment};
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -243,6 +245,19 @@ impl Engine {
         dry_run: DryRun,
     ) -> Result<(Rendered, Option<Comparison>), AgentlingError> {
         dry_run::render(&self.context, tenant, dry_run).await
+    }
+
+    /// Drives a run again from what is on record of it, and compares its requests with the ledger. `None`
+    /// when there is no such run. Nothing is written.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn replay(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+    ) -> Result<Option<Replayed>, AgentlingError> {
+        replay::replay(&self.context, tenant, run).await
     }
 
     /// Watches a run from now on.

@@ -9,6 +9,7 @@ mod interrupt;
 mod list;
 mod messages;
 pub(super) mod new_run;
+mod replay;
 mod requests;
 mod resume;
 mod slots;
@@ -79,6 +80,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(stream::stream))
         .routes(routes!(steps::steps))
         .routes(routes!(requests::requests))
+        .routes(routes!(replay::replay))
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))

@@ -70,6 +70,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_get", "runs:read", Takes::Nothing),
     ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
     ("runs_list", "runs:read", Takes::Nothing),
+    ("runs_replay", "runs:read", Takes::Maybe("{}")),
     ("runs_requests", "runs:read", Takes::Nothing),
     ("runs_resume", "runs:write", Takes::Maybe("{}")),
     ("runs_say", "runs:write", Takes::Json(MESSAGE)),
