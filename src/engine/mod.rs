@@ -10,6 +10,7 @@ mod agents;
 mod compact;
 mod compaction;
 mod diagnosis;
+mod diff;
 mod driver;
 mod dry_run;
 pub mod feed;
@@ -36,6 +37,7 @@ use tokio::sync::Notify;
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
+pub use diff::{Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff};
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment};
 pub use watch::{RunWatch, Seen};
@@ -258,6 +260,19 @@ impl Engine {
         run: RunId,
     ) -> Result<Option<Replayed>, AgentlingError> {
         replay::replay(&self.context, tenant, run).await
+    }
+
+    /// How two runs differ. `None` when one of them is not there.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn diff(
+        &self,
+        tenant: &TenantId,
+        a: RunId,
+        b: RunId,
+    ) -> Result<Option<RunDiff>, AgentlingError> {
+        diff::diff(&self.context, tenant, (a, b)).await
     }
 
     /// Watches a run from now on.

@@ -9,6 +9,7 @@
 pub mod agents;
 pub mod embedded;
 pub mod events;
+pub mod forks;
 pub mod idempotency;
 pub mod journal;
 pub mod keys;

@@ -5,7 +5,7 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 12] = [
+const TENANT_TABLES: [&str; 13] = [
     "agent",
     "agent_version",
     "api_key",
@@ -17,6 +17,7 @@ const TENANT_TABLES: [&str; 12] = [
     "run_message",
     "step",
     "thread",
+    "thread_segment",
     "tool_call",
 ];
 

@@ -21,7 +21,7 @@ use crate::error::AgentlingError;
 use crate::labels;
 use crate::store::{StoreError, events, journal, ledger};
 
-pub(super) use compare::excerpt;
+pub(super) use compare::{excerpt, excerpts, span_at};
 
 use course::Course;
 use drive::{Driven, drive};
@@ -156,7 +156,7 @@ async fn all_events(
 }
 
 /// What the ledger knows of the requests of a run, in the order in which they were sent.
-async fn all_requests(
+pub(super) async fn all_requests(
     context: &Context,
     tenant: &TenantId,
     id: RunId,

@@ -3,6 +3,7 @@
 
 mod cancel;
 mod create;
+mod diff;
 mod events;
 mod get;
 mod interrupt;
@@ -81,6 +82,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(steps::steps))
         .routes(routes!(requests::requests))
         .routes(routes!(replay::replay))
+        .routes(routes!(diff::diff))
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))

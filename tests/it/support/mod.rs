@@ -26,7 +26,6 @@ mod stored;
 mod tags;
 mod tools;
 
-pub(crate) use again::divergences;
 pub(crate) use app::{Answer, TestApp, config_at, test_config, tool, with_json};
 pub(crate) use capture::Capture;
 pub(crate) use child::{Child, Errand};
@@ -37,7 +36,7 @@ pub(crate) use faults::{Commits, DieAt, PanicOnce};
 pub(crate) use fickle::Fickle;
 pub(crate) use held_model::{HeldModel, Piece};
 pub(crate) use history::history;
-pub(crate) use invariants::{assert_invariants, assert_rules};
+pub(crate) use invariants::assert_invariants;
 pub(crate) use keys::{mint_key, mint_key_until};
 pub(crate) use ledger::{assert_recorded, path_of, requests_of, text_from};
 pub(crate) use local_model::local_model;
