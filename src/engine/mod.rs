@@ -249,32 +249,6 @@ impl Engine {
         dry_run::render(&self.context, tenant, dry_run).await
     }
 
-    /// Drives a run again from what is on record of it, and compares its requests with the ledger. `None`
-    /// when there is no such run. Nothing is written.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn replay(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-    ) -> Result<Option<Replayed>, AgentlingError> {
-        replay::replay(&self.context, tenant, run).await
-    }
-
-    /// How two runs differ. `None` when one of them is not there.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn diff(
-        &self,
-        tenant: &TenantId,
-        a: RunId,
-        b: RunId,
-    ) -> Result<Option<RunDiff>, AgentlingError> {
-        diff::diff(&self.context, tenant, (a, b)).await
-    }
-
     /// Watches a run from now on.
     pub fn watch(&self, tenant: &TenantId, run: RunId) -> RunWatch {
         RunWatch::new(Arc::clone(&self.context), tenant.clone(), run)

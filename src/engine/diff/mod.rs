@@ -7,12 +7,12 @@
 mod steps;
 mod wire;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Context;
 use super::redaction::redactors;
 use super::replay::all_requests;
+use super::{Context, Engine};
 use crate::domain::id::{RequestId, RunId, StepId, TenantId};
 use crate::domain::ledger::{Purpose, Span};
 use crate::domain::page::PageRequest;
@@ -127,14 +127,29 @@ pub struct WireDiff {
     pub b_excerpt: String,
 }
 
-/// How two runs differ. `None` when one of them is not there.
-pub(super) async fn diff(
+impl Engine {
+    /// How two runs differ. `None` when one of them is not there.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn diff(
+        &self,
+        tenant: &TenantId,
+        a: RunId,
+        b: RunId,
+    ) -> Result<Option<RunDiff>, AgentlingError> {
+        diff(&self.context, tenant, (a, b)).await
+    }
+}
+
+async fn diff(
     context: &Arc<Context>,
     tenant: &TenantId,
     (a, b): (RunId, RunId),
 ) -> Result<Option<RunDiff>, AgentlingError> {
     let store = context.store();
-    let (Some(a), Some(b)) = (runs::get(store, tenant, a).await?, runs::get(store, tenant, b).await?)
+    let (Some(a), Some(b)) =
+        (runs::get(store, tenant, a).await?, runs::get(store, tenant, b).await?)
     else {
         return Ok(None);
     };
@@ -168,7 +183,7 @@ async fn steps_of(
 
 /// Pairs what stands at the same places, in their order.
 fn paired<K: Ord, T>(a: Vec<(K, T)>, b: Vec<(K, T)>) -> Vec<(K, Option<T>, Option<T>)> {
-    let mut all: std::collections::BTreeMap<K, (Option<T>, Option<T>)> =
+    let mut all: BTreeMap<K, (Option<T>, Option<T>)> =
         a.into_iter().map(|(key, value)| (key, (Some(value), None))).collect();
     for (key, value) in b {
         all.entry(key).or_insert((None, None)).1 = Some(value);

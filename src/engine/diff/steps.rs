@@ -52,11 +52,7 @@ const fn rank(kind: StepKind) -> u8 {
     }
 }
 
-fn of_pair(
-    turn: u32,
-    (a, b): (Option<Step>, Option<Step>),
-    shown: &Redactors,
-) -> Option<StepDiff> {
+fn of_pair(turn: u32, (a, b): (Option<Step>, Option<Step>), shown: &Redactors) -> Option<StepDiff> {
     let kind = a.as_ref().or(b.as_ref())?.content.kind();
     let ids = (a.as_ref().map(|step| step.id), b.as_ref().map(|step| step.id));
     let (status, differences) = match (a, b) {

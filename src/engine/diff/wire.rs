@@ -37,7 +37,8 @@ pub(super) async fn compared(
             left -= 1;
             let one = body(context, tenant, a.id).await?;
             let other = body(context, tenant, b.id).await?;
-            pair.parts = one.zip(other).map(|(one, other)| parts((run_a, one), (run_b, other), shown));
+            pair.parts =
+                one.zip(other).map(|(one, other)| parts((run_a, one), (run_b, other), shown));
         }
         compared.push(pair);
     }

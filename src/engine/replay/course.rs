@@ -78,9 +78,10 @@ impl Course {
                 _ => {}
             }
         }
-        let ended = loaded.calls.iter().filter_map(|call| {
-            Some((call.planned.call_id.clone(), call.outcome.clone()?))
-        });
+        let ended = loaded
+            .calls
+            .iter()
+            .filter_map(|call| Some((call.planned.call_id.clone(), call.outcome.clone()?)));
         course.outcomes.extend(ended);
         course
     }
@@ -136,7 +137,12 @@ impl Course {
     }
 
     /// Takes the ledger's entry of a request that is made.
-    pub(super) fn take_entry(&mut self, turn: u32, attempt: u32, purpose: Purpose) -> Option<LedgerEntry> {
+    pub(super) fn take_entry(
+        &mut self,
+        turn: u32,
+        attempt: u32,
+        purpose: Purpose,
+    ) -> Option<LedgerEntry> {
         self.entries.remove(&(turn, attempt, purpose.label()))
     }
 

@@ -268,11 +268,8 @@ impl Driver<'_> {
         let stops = self.course.stops();
         let ended = effects.iter().find_map(|effect| {
             let Effect::CallTool { call_id, attempt } = effect else { return None };
-            let outcome = if stops {
-                self.course.own_outcome(call_id)
-            } else {
-                self.course.outcome(call_id)
-            };
+            let outcome =
+                if stops { self.course.own_outcome(call_id) } else { self.course.outcome(call_id) };
             Some((outcome?.clone(), *attempt))
         });
         match ended {

@@ -12,7 +12,7 @@ mod drive;
 
 use std::sync::Arc;
 
-use super::Context;
+use super::{Context, Engine};
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RequestId, RunId, TenantId};
 use crate::domain::ledger::{LedgerEntry, Purpose, Span};
@@ -112,8 +112,22 @@ pub struct Parted {
     pub actual: String,
 }
 
-/// Drives a run again. `None` when there is no such run. Nothing is written.
-pub(super) async fn replay(
+impl Engine {
+    /// Drives a run again from what is on record of it, and compares its requests with the ledger. `None`
+    /// when there is no such run. Nothing is written.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn replay(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+    ) -> Result<Option<Replayed>, AgentlingError> {
+        replay(&self.context, tenant, run).await
+    }
+}
+
+async fn replay(
     context: &Arc<Context>,
     tenant: &TenantId,
     id: RunId,

@@ -90,7 +90,8 @@ impl DivergenceView {
             expected_excerpt: None,
             actual_excerpt: None,
         };
-        if let Some(Parted { offset, segment, expected_span, actual_span, expected, actual }) = bytes
+        if let Some(Parted { offset, segment, expected_span, actual_span, expected, actual }) =
+            bytes
         {
             view.offset = Some(offset);
             view.segment = Some(segment);

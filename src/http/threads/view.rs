@@ -62,9 +62,9 @@ impl ThreadView {
             metadata: redactor.labels(RedactionChannel::Api, &thread.metadata),
             memory_from: thread.memory_from,
             head_seq: thread.head_seq,
-            forked_from: thread.forked_from.map(|ForkPoint { thread_id, at_seq }| {
-                ForkPointView { thread_id, at_seq }
-            }),
+            forked_from: thread
+                .forked_from
+                .map(|ForkPoint { thread_id, at_seq }| ForkPointView { thread_id, at_seq }),
             created_at: thread.created_at.into(),
             updated_at: thread.updated_at.into(),
         }

@@ -18,7 +18,8 @@ fn entry() -> impl Strategy<Value = Vec<Value>> {
         vec![json!({ "kind": "task", "parts": [{ "part_kind": "text", "text": text }] })]
     });
     let system = text().prop_map(|text| vec![json!({ "kind": "system", "text": text })]);
-    let context = text().prop_map(|text| vec![json!({ "kind": "context", "id": "c", "text": text })]);
+    let context =
+        text().prop_map(|text| vec![json!({ "kind": "context", "id": "c", "text": text })]);
     let calls = text().prop_map(|text| {
         let call = json!({ "part_kind": "tool_call", "tool_call_id": "call", "name": "look",
                            "arguments": "{}" });

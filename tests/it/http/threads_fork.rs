@@ -143,7 +143,8 @@ async fn only_what_callers_said_can_be_said_otherwise() {
 #[tokio::test]
 async fn a_thread_is_forked_behind_the_calls_under_way_and_not_among_them() {
     let app = TestApp::start().await;
-    let model = FakeModel::start([ModelReply::call("echo", "{}"), ModelReply::call("hang", "{}")]).await;
+    let model =
+        FakeModel::start([ModelReply::call("echo", "{}"), ModelReply::call("hang", "{}")]).await;
     app.tools.hold("hang");
     let open = json!({ "type": "object", "additionalProperties": true });
     let tools = ["echo", "hang"].map(|name| tool(&app.tools, name, "pure", &open));

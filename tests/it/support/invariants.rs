@@ -206,9 +206,7 @@ pub(crate) async fn assert_invariants(db: &TestDb) {
     assert_none(&divergences(db).await);
 }
 
-/// Checks every rule, of a database whose runs cannot be driven again: a test has written rows of its own
-/// into it.
-pub(crate) async fn assert_rules(db: &TestDb) {
+async fn assert_rules(db: &TestDb) {
     let mut connection = db.connect().await;
     let mut broken = Vec::new();
     for (rule, statement) in RULES {

@@ -53,9 +53,16 @@ async fn two_runs_are_compared_step_by_step_and_request_by_request() {
     assert_eq!(diff["requests"][0]["parts"], Value::Null);
     let changed = &diff["requests"][1];
     let (of_a, of_b) = (requests_of(&app, &a).await, requests_of(&app, &b).await);
-    assert_eq!((&changed["a"]["request_id"], &changed["b"]["request_id"]), (&of_a[1]["id"], &of_b[1]["id"]));
-    assert_eq!((&changed["a"]["sha256"], &changed["b"]["bytes"]), (&of_a[1]["sha256"], &of_b[1]["bytes"]));
-    let bodies = [&of_a[1], &of_b[1]].map(|it| format!("/v1/requests/{}/body", it["id"].as_str().unwrap()));
+    assert_eq!(
+        (&changed["a"]["request_id"], &changed["b"]["request_id"]),
+        (&of_a[1]["id"], &of_b[1]["id"])
+    );
+    assert_eq!(
+        (&changed["a"]["sha256"], &changed["b"]["bytes"]),
+        (&of_a[1]["sha256"], &of_b[1]["bytes"])
+    );
+    let bodies =
+        [&of_a[1], &of_b[1]].map(|it| format!("/v1/requests/{}/body", it["id"].as_str().unwrap()));
     let (one, other) = (app.get(&bodies[0]).await.text, app.get(&bodies[1]).await.text);
     let offset = usize::try_from(changed["parts"]["offset"].as_u64().unwrap()).unwrap();
     assert_eq!(one[..offset], other[..offset]);

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::http::send_as;
 use crate::support::{
-    FakeModel, HeldModel, ModelReply, Piece, TestApp, count, execute, mint_key, requests_of, stored,
-    tool, until,
+    FakeModel, HeldModel, ModelReply, Piece, SseReader, TestApp, count, execute, mint_key,
+    requests_of, stored, tool, until,
 };
 
 async fn replay(app: &TestApp, run: &Value) -> Value {
@@ -68,15 +68,15 @@ async fn a_run_is_driven_again_from_where_its_memory_began() {
 async fn an_interrupted_run_is_driven_again_as_far_as_it_went_and_then_to_its_end() {
     let app = TestApp::start().await;
     let model = HeldModel::saying([
-        vec![Piece::text("Once upon"), Piece::Hold, Piece::text(" a time")],
-        vec![Piece::text("The end.")],
+        vec![Piece::Text("Once upon"), Piece::Hold, Piece::Text(" a time")],
+        vec![Piece::Text("The end.")],
     ])
     .await;
     let agent = json!({ "name": "a", "model": model.spec() });
     let run = app.start_run(&json!({ "agent": agent, "input": "tell" })).await;
     let id = run["id"].as_str().unwrap();
-    let mut stream = crate::support::SseReader::of(app.stream(id, None).await);
-    while stream.next().await.expect("it goes on").event != "text.delta" {}
+    let mut stream = SseReader::of(app.stream(id, None).await);
+    stream.until("text.delta").await;
     // What is on record goes no further than the turn that began.
     let under_way = replay(&app, &run).await;
     assert_eq!((&under_way["requests"], &under_way["unrecorded"]), (&json!(0), &json!(1)));
@@ -102,7 +102,8 @@ async fn the_first_request_that_parts_is_told_with_where_it_does() {
                                   "channels": ["api"] }]);
     let run = app.run(&agent, "say Blue Heron or Blue Hero").await;
     let requests = requests_of(&app, &run).await;
-    let changed = "UPDATE step SET content = replace(content::text, 'or Blue Hero', 'or Blue Cat')::json
+    let changed =
+        "UPDATE step SET content = replace(content::text, 'or Blue Hero', 'or Blue Cat')::json
                     WHERE kind = 'task'";
     assert_eq!(execute(&app.db, changed).await, 1);
     let replayed = replay(&app, &run).await;
@@ -110,11 +111,18 @@ async fn the_first_request_that_parts_is_told_with_where_it_does() {
     let parting = &replayed["first_divergence"];
     assert_eq!((&parting["how"], &parting["request_id"]), (&json!("bytes"), &requests[0]["id"]));
     assert_eq!((&parting["turn"], &parting["attempt"]), (&json!(1), &json!(1)));
-    assert_eq!((&parting["segment"], &parting["purpose"]), (&json!("conversation"), &json!("reply")));
-    let body = app.get(&format!("/v1/requests/{}/body", requests[0]["id"].as_str().unwrap())).await.text;
+    assert_eq!(
+        (&parting["segment"], &parting["purpose"]),
+        (&json!("conversation"), &json!("reply"))
+    );
+    let body =
+        app.get(&format!("/v1/requests/{}/body", requests[0]["id"].as_str().unwrap())).await.text;
     let offset = usize::try_from(parting["offset"].as_u64().unwrap()).unwrap();
     assert!(body[offset..].starts_with("Hero\""), "{}", &body[offset..]);
-    assert_eq!((&parting["expected_span"]["step_seq"], &parting["actual_span"]["step_seq"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&parting["expected_span"]["step_seq"], &parting["actual_span"]["step_seq"]),
+        (&json!(1), &json!(1))
+    );
     let excerpt = |name: &str| parting[name].as_str().unwrap().to_owned();
     assert!(excerpt("expected_excerpt").starts_with("Hero\""), "{parting}");
     assert!(excerpt("actual_excerpt").starts_with("Cat\""), "{parting}");
@@ -125,7 +133,10 @@ async fn the_first_request_that_parts_is_told_with_where_it_does() {
     let seen = send_as(&app, &key, ("POST", &path), "{}").await.expect(200);
     let parting = &seen["first_divergence"];
     assert_eq!(parting["offset"], offset);
-    assert_eq!((&parting["expected_excerpt"], &parting["actual_excerpt"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&parting["expected_excerpt"], &parting["actual_excerpt"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[tokio::test]
