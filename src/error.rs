@@ -236,6 +236,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         StoreError::Conflict(
             Conflict::AgentNameTaken
             | Conflict::IdTaken
+            | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused
             | Conflict::Stale,
         )

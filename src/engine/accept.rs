@@ -146,6 +146,7 @@ fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Ut
         metadata: Metadata::new(),
         memory_from: 1,
         head_seq: 0,
+        forked_from: None,
         revision: 1,
         created_at: now,
         updated_at: now,

@@ -2,7 +2,7 @@
 
 use sqlx::error::DatabaseError;
 
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, ThreadId};
 
 /// A failure of the store.
 ///
@@ -53,6 +53,12 @@ pub enum Conflict {
     ThreadBusy {
         /// Which one, where known.
         active_run_id: Option<RunId>,
+    },
+    /// Others are made of it.
+    #[error("forks share the steps of the thread: delete them first")]
+    InUse {
+        /// Some of them, where known.
+        references: Vec<ThreadId>,
     },
     /// The id is taken.
     #[error("this id is taken")]
@@ -158,6 +164,7 @@ fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
         "agent_name" => Some(Conflict::AgentNameTaken),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),
+        "thread_segment_source" => Some(Conflict::InUse { references: Vec::new() }),
         "run_pkey" | "thread_pkey" | "agent_pkey" => Some(Conflict::IdTaken),
         _ => None,
     }

@@ -11,6 +11,7 @@ pub mod answers;
 pub mod deltas;
 pub mod embedded;
 pub mod events;
+pub mod forks;
 pub mod idempotency;
 pub mod journal;
 pub mod keys;

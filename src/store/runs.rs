@@ -208,9 +208,10 @@ async fn insert(
     sqlx::query!(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
-                          metadata, created_at)
+                          metadata, created_at, memory_from)
          VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, now() + $8::interval, $9, 3, now(), $10,
-                 ($11::text)::json, $12)",
+                 ($11::text)::json, $12,
+                 (SELECT memory_from FROM thread WHERE tenant_id = $1 AND thread_id = $3))",
         tenant.as_str(),
         run.id.uuid(),
         run.thread_id.uuid(),

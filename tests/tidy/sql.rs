@@ -5,7 +5,7 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 14] = [
+const TENANT_TABLES: &[&str] = &[
     "agent",
     "agent_version",
     "api_key",
@@ -19,6 +19,7 @@ const TENANT_TABLES: [&str; 14] = [
     "run_watch",
     "step",
     "thread",
+    "thread_segment",
     "tool_call",
 ];
 

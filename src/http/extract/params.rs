@@ -45,6 +45,21 @@ impl<S: Send + Sync, T: FromStr + Send> FromRequestParts<S> for PathIdAndNth<T> 
     }
 }
 
+/// Two ids of one kind in a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathIds<T>(pub T, pub T);
+
+impl<S: Send + Sync, T: FromStr + Send> FromRequestParts<S> for PathIds<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let PathId(id) = PathId::from_request_parts(parts, state).await?;
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let other = params.ok().and_then(|params| params.iter().nth(1)?.1.parse().ok());
+        other.map(|other| Self(id, other)).ok_or_else(Problem::not_found)
+    }
+}
+
 /// The id in a path, and behind it the name of a part that the caller may create. A name that no part
 /// can have is refused as such.
 #[derive(Debug, Clone, PartialEq, Eq)]

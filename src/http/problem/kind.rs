@@ -87,6 +87,8 @@ problems! {
         "`Last-Event-ID` is larger than the id of the run's last event, `limit`. Send the id of an event you have seen on this run.";
     IdConflict = 409 "id-conflict" "Id or name taken"
         "Something else already has this id or name. Choose another.";
+    InUse = 409 "in-use" "In use"
+        "Something else is made of it or refers to it, so it cannot go: `references` lists some of these. Delete them first.";
     Gone = 410 "gone" "Gone"
         "It existed and was archived or removed. It does not come back.";
     PreconditionFailed = 412 "precondition-failed" "Precondition failed"

@@ -90,6 +90,8 @@ fn of_conflict(conflict: &Conflict) -> Problem {
         Conflict::ThreadBusy { active_run_id } => {
             say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
+        Conflict::InUse { references } => say(Kind::InUse)
+            .member(|view| view.references = references.iter().map(ToString::to_string).collect()),
     }
 }
 

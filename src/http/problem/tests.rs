@@ -46,6 +46,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
         (conflict(Conflict::IdTaken), "id-conflict"),
+        (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
         (conflict(Conflict::IdempotencyInProgress), "idempotency-in-progress"),
         (conflict(Conflict::IdempotencyKeyReused), "idempotency-key-reused"),

@@ -5,12 +5,14 @@ mod approvals;
 mod cancel;
 mod client;
 mod create;
+mod diff;
 mod events;
 mod get;
 mod interrupt;
 mod list;
 mod messages;
 pub(super) mod new_run;
+mod replay;
 mod requests;
 mod resolution;
 mod resume;
@@ -91,6 +93,8 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(stream::stream))
         .routes(routes!(steps::steps))
         .routes(routes!(requests::requests))
+        .routes(routes!(replay::replay))
+        .routes(routes!(diff::diff))
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))

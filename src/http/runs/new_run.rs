@@ -97,7 +97,7 @@ impl NewRun {
         let mut checks = Checks::new();
         self.check(&mut checks);
         let input = self.input.parts();
-        check_input(&mut checks, &input);
+        check_input(&mut checks, "/input", &input);
         checks.finish()?;
         Ok(StartRun {
             id: self.id,
@@ -143,7 +143,7 @@ pub(in crate::http) fn check_agent(
 }
 
 /// Input must say something.
-pub(in crate::http) fn check_input(checks: &mut Checks, input: &[InputPart]) {
+pub(in crate::http) fn check_input(checks: &mut Checks, at: &str, input: &[InputPart]) {
     let mut says_something = false;
     for (place, part) in input.iter().enumerate() {
         match part {
@@ -151,14 +151,14 @@ pub(in crate::http) fn check_input(checks: &mut Checks, input: &[InputPart]) {
             InputPart::File(file) => {
                 says_something = true;
                 if let Some(flaw) = file.flaw() {
-                    let at = format!("/input/{place}{}", flaw.pointer);
+                    let at = format!("{at}/{place}{}", flaw.pointer);
                     checks.require(false, &at, "invalid_value", flaw.message);
                 }
             }
         }
     }
     let message = "must hold a file, or text that is not blank";
-    checks.require(says_something, "/input", "invalid_value", message);
+    checks.require(says_something, at, "invalid_value", message);
 }
 
 /// The agent that is named.

@@ -12,12 +12,12 @@ use crate::store::threads;
 
 /// Delete a thread
 ///
-/// Its runs and its history go with it.
+/// Its runs and its history go with it. A thread whose steps forks share stays until they are deleted.
 #[utoipa::path(delete, path = "/v1/threads/{thread_id}", tag = "threads",
     operation_id = "threads_delete",
     params(("thread_id" = String, Path, description = "The thread")),
     responses((status = 204, description = "Deleted")),
-    extensions(("x-problems" = json!(["thread-busy"]))))]
+    extensions(("x-problems" = json!(["thread-busy", "in-use"]))))]
 pub(super) async fn delete(
     State(app): State<AppState>,
     caller: Scoped<MemoryWrite>,

@@ -1,8 +1,10 @@
 //! The only way a worker writes: the guarded append, and the load that recovery starts from.
 
 mod append;
+mod replay;
 
 pub use append::append;
+pub use replay::load_as_begun;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -8,6 +8,7 @@ mod crash;
 mod database;
 mod drain;
 mod fallbacks;
+mod forks;
 mod ledger;
 mod ledger_growth;
 mod messages;

@@ -20,6 +20,7 @@ mod render;
 mod runs;
 mod steps;
 mod threads;
+mod threads_fork;
 mod threads_steps;
 mod voices;
 mod walk;

@@ -41,6 +41,7 @@ const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
 const CONTEXT: &str = r#"{"text":"Ann"}"#;
+const FORK: &str = r#"{"at_seq":1}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
@@ -66,10 +67,12 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_cancel", "runs:write", Takes::Maybe("{}")),
     ("runs_create", "runs:write", Takes::Json(RUN)),
     ("runs_create_stream", "runs:write", Takes::Json(RUN)),
+    ("runs_diff", "runs:read", Takes::Nothing),
     ("runs_events", "runs:read", Takes::Nothing),
     ("runs_get", "runs:read", Takes::Nothing),
     ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
     ("runs_list", "runs:read", Takes::Nothing),
+    ("runs_replay", "runs:read", Takes::Maybe("{}")),
     ("runs_requests", "runs:read", Takes::Nothing),
     ("runs_resume", "runs:write", Takes::Maybe("{}")),
     ("runs_say", "runs:write", Takes::Json(MESSAGE)),
@@ -85,6 +88,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("threads_create", "memory:write", Takes::Json("{}")),
     ("threads_delete", "memory:write", Takes::Nothing),
     ("threads_diagnosis", "memory:read", Takes::Nothing),
+    ("threads_fork", "memory:write", Takes::Json(FORK)),
     ("threads_get", "memory:read", Takes::Nothing),
     ("threads_list", "memory:read", Takes::Nothing),
     ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),
@@ -223,6 +227,7 @@ impl World {
             .replace("{agent_id}", &text(&self.agent["id"]))
             .replace("{thread_id}", &text(&self.run["thread_id"]))
             .replace("{run_id}", &text(&self.run["id"]))
+            .replace("{other_run_id}", &text(&self.run["id"]))
             .replace("{step_id}", &text(&self.step["id"]))
             .replace("{request_id}", &text(&self.request["id"]))
             .replace("{n}", "1")

@@ -5,6 +5,7 @@ use agentling::config::{Config, Source};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
+use super::again::remember;
 use super::{FakeTools, SseReader, TestDb};
 
 /// A server, and a client that knows where it is.
@@ -83,6 +84,7 @@ impl TestApp {
         settings: &[(&str, &str)],
         around: Surroundings,
     ) -> Self {
+        remember(&db, settings);
         let config = test_config(&db, &tools, settings);
         let running = Running::start(&config, db.store(), &around).await.expect("it starts");
         // The client brings no TLS of its own; the server's constructor has set one up.

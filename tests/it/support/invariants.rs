@@ -1,15 +1,38 @@
 //! What must hold in every database at every moment, whatever happened to the servers.
 
 use super::TestDb;
+use super::again::divergences;
 
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 26] = [
+const RULES: &[Rule] = &[
     (
         "the steps of a thread are numbered 1..n",
-        "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
-         HAVING min(seq) <> 1 OR max(seq) <> count(*)",
+        "SELECT thread_id::text FROM (
+             SELECT tenant_id, thread_id, seq FROM step
+              UNION ALL
+             SELECT g.tenant_id, g.thread_id, s.seq FROM thread_segment g
+               JOIN step s ON (s.tenant_id, s.thread_id) = (g.tenant_id, g.source_id)
+                          AND s.seq BETWEEN g.from_seq AND g.through_seq) history
+          GROUP BY tenant_id, thread_id HAVING min(seq) <> 1 OR max(seq) <> count(*)
+             OR count(*) <> count(DISTINCT seq)",
+    ),
+    (
+        "a fork has all that it shares, and what it shares is over",
+        "SELECT t.thread_id::text FROM thread t
+           JOIN (SELECT tenant_id, thread_id, sum(through_seq - from_seq + 1) AS n,
+                        max(through_seq) AS last FROM thread_segment GROUP BY 1, 2) g
+          USING (tenant_id, thread_id)
+          WHERE g.last > t.forked_at OR t.forked_at <> g.n + (
+                SELECT count(*) FROM step s
+                 WHERE (s.tenant_id, s.thread_id) = (t.tenant_id, t.thread_id)
+                   AND s.seq <= t.forked_at)
+          UNION ALL
+         SELECT c.call_id FROM thread_segment g
+           JOIN tool_call c ON (c.tenant_id, c.thread_id) = (g.tenant_id, g.source_id)
+                           AND c.step_seq BETWEEN g.from_seq AND g.through_seq
+          WHERE c.state <> 'ended'",
     ),
     (
         "the events of a run are numbered 1..n",
@@ -240,8 +263,14 @@ pub(crate) fn assert_none(broken: &[String]) {
     assert!(broken.is_empty(), "broken:\n{}", broken.join("\n"));
 }
 
-/// Checks every rule.
+/// Checks every rule, and drives every run again that has ended: each request that it made is made again,
+/// byte for byte.
 pub(crate) async fn assert_invariants(db: &TestDb) {
+    assert_rules(db).await;
+    assert_none(&divergences(db).await);
+}
+
+async fn assert_rules(db: &TestDb) {
     let mut connection = db.connect().await;
     let mut broken = Vec::new();
     for (rule, statement) in RULES {

@@ -1,5 +1,6 @@
 //! What tests are made with: a real Postgres, a real server, fake peers that speak the real wire.
 
+mod again;
 mod app;
 mod capture;
 mod child;

@@ -80,6 +80,7 @@ pub(crate) fn new_run() -> NewRun {
             metadata: Metadata::new(),
             memory_from: 1,
             head_seq: 0,
+            forked_from: None,
             revision: 1,
             created_at: now,
             updated_at: now,

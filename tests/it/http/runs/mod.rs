@@ -1,11 +1,13 @@
 //! Runs over HTTP.
 
 mod create;
+mod diff;
 mod files;
 mod idempotency;
 mod messages;
 mod model_faults;
 mod profiles;
+mod replay;
 mod rules;
 mod steer;
 mod tool_files;
