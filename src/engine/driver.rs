@@ -34,6 +34,9 @@ use crate::store::messages;
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a run that is given back waits for its last requests to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// One run in the hands of this process.
 pub(super) struct Driver {
     context: Arc<Context>,
@@ -306,7 +309,13 @@ impl Driver {
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
-            match journal::append(self.context.store(), &guard, batch).await {
+            let appended = journal::append(self.context.store(), &guard, batch);
+            let appended = tokio::select! {
+                appended = appended => appended,
+                // Whoever has the run now sees what came of it.
+                () = lost(&self.signals) => return Ok(Appended::Fenced),
+            };
+            match appended {
                 Ok(appended) => {
                     observer.on_commit(CommitPoint::After, guard.run);
                     return Ok(appended);
@@ -346,8 +355,10 @@ impl Driver {
         let (mut batch, _) = self.journal.plan(&[], &stamp);
         // A cancel is for whoever takes the run next.
         batch.despite_cancel = true;
-        let appended = journal::append(self.context.store(), &self.guard(), &batch).await;
-        if !matches!(appended, Ok(Appended::Stored)) {
+        let guard = self.guard();
+        let appended = journal::append(self.context.store(), &guard, &batch);
+        let appended = tokio::time::timeout(LAST_WORDS, appended).await;
+        if !matches!(appended, Ok(Ok(Appended::Stored))) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
         }
     }
@@ -385,6 +396,15 @@ fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
 fn timed_out() -> Failure {
     let detail = "the run took longer than its `run_timeout_ms`".to_owned();
     Failure { cause: FailureCause::RunTimeout, detail }
+}
+
+/// Resolves when the lease is lost.
+async fn lost(signals: &watch::Receiver<Signals>) {
+    let mut signals = signals.clone();
+    if signals.wait_for(|signals| signals.lost).await.is_err() {
+        // Nobody is left who could tell.
+        std::future::pending::<()>().await;
+    }
 }
 
 async fn sleep_or_forever(duration: Option<Duration>) {

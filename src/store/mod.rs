@@ -23,6 +23,7 @@ pub mod steps;
 pub mod threads;
 
 mod error;
+mod patience;
 mod pool;
 mod rows;
 

@@ -67,6 +67,8 @@ pub struct Head {
     pub next_seq: i64,
     /// `seq` of the next event.
     pub next_event_seq: i64,
+    /// Mark of the last append. A batch that only moves calls moves neither number on, but this.
+    pub op_id: Uuid,
 }
 
 /// Loads a run. `None` when it is gone.
@@ -85,8 +87,8 @@ pub async fn load(
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.redactions::text AS "redactions!",
                   r.metadata::text AS "metadata!", r.created_at, r.started_at,
-                  r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
-                  r.resumed, r.n_messages, r.n_messages_taken, t.memory_from, t.framing_policy,
+                  r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.op_id,
+                  r.closing, r.resumed, r.n_messages, r.n_messages_taken, t.memory_from, t.framing_policy,
                   t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
              FROM run r
              JOIN thread t
@@ -109,7 +111,8 @@ pub async fn load(
     let agent: AgentSpec = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
-    let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
+    let head =
+        Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq, op_id: row.op_id };
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
     let memory_from = row.memory_from;
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
@@ -197,6 +200,7 @@ struct LoadRow {
     deadline_at: Option<DateTime<Utc>>,
     next_seq: i64,
     next_event_seq: i64,
+    op_id: Uuid,
     closing: bool,
     resumed: bool,
     n_messages: i32,
