@@ -1,6 +1,6 @@
 //! The store against a real Postgres.
 
-mod journal;
+pub(crate) mod journal;
 mod lease;
 mod ledger;
 mod schema;
