@@ -1,6 +1,6 @@
 //! The store against a real Postgres.
 
 pub(crate) mod journal;
-mod lease;
+pub(crate) mod lease;
 mod ledger;
 mod schema;

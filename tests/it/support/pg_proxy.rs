@@ -38,8 +38,8 @@ struct Trap {
 struct Shared {
     upstream: Mutex<String>,
     traps: Mutex<Vec<Trap>>,
-    /// Statements that are changed: a text and what stands in its place.
-    changes: Mutex<Vec<(String, String)>>,
+    /// Statements that are changed: how they begin, a text, and what stands in its place.
+    changes: Mutex<Vec<[&'static str; 3]>>,
     sprung: watch::Sender<usize>,
     /// Whether held statements are kept.
     holds: watch::Sender<bool>,
@@ -48,6 +48,8 @@ struct Shared {
     /// Grows each time all connections are cut.
     cuts: watch::Sender<usize>,
     opened: Mutex<usize>,
+    /// The SQLSTATE of every failure that the server told.
+    failures: Mutex<Vec<String>>,
 }
 
 impl Shared {
@@ -62,8 +64,10 @@ impl Shared {
 
     fn changed(&self, sql: &str) -> Option<String> {
         let changes = lock(&self.changes);
-        let (from, to) = changes.iter().find(|(from, _)| sql.contains(from.as_str()))?;
-        Some(sql.replacen(from.as_str(), to, 1))
+        let fits = |change: &&[&str; 3]| sql.contains(change[0]) && sql.contains(change[1]);
+        let [_, from, to] = changes.iter().find(fits)?;
+        self.sprung.send_modify(|n| *n += 1);
+        Some(sql.replacen(from, to, 1))
     }
 }
 
@@ -94,6 +98,7 @@ impl PgProxy {
             silent: watch::Sender::new(false),
             cuts: watch::Sender::new(0),
             opened: Mutex::new(0),
+            failures: Mutex::default(),
         });
         let url = format!("postgres://agentling@{address}/{database}?sslmode=disable");
         start(accept(listener, Arc::clone(&shared)));
@@ -110,12 +115,17 @@ impl PgProxy {
         lock(&self.shared.traps).push(Trap { text: text.to_owned(), harm, left: times });
     }
 
-    /// Changes every statement that is prepared from now on and contains a text.
-    pub(crate) fn change(&self, from: &str, to: &str) {
-        lock(&self.shared.changes).push((from.to_owned(), to.to_owned()));
+    /// Changes a text in every statement that contains it and a mark, and is prepared from now on.
+    pub(crate) fn change(&self, mark: &'static str, from: &'static str, to: &'static str) {
+        lock(&self.shared.changes).push([mark, from, to]);
     }
 
-    /// Waits until harm was done so many times.
+    /// How often harm was done or a statement was changed.
+    pub(crate) fn times(&self) -> usize {
+        *self.shared.sprung.borrow()
+    }
+
+    /// Waits until that was so often.
     pub(crate) async fn sprung(&self, times: usize) {
         let mut sprung = self.shared.sprung.subscribe();
         sprung.wait_for(|n| *n >= times).await.unwrap();
@@ -134,6 +144,11 @@ impl PgProxy {
     /// Cuts every connection that is open.
     pub(crate) fn cut(&self) {
         self.shared.cuts.send_modify(|n| *n += 1);
+    }
+
+    /// The SQLSTATE of every failure that the server told so far.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        lock(&self.shared.failures).clone()
     }
 
     /// How many connections were opened so far.
@@ -222,6 +237,9 @@ async fn answers(
             _ = moods.wait_for(|mood| matches!(mood, Mood::Instead(_))) => None,
             message = read(&mut from) => Some(message?),
         };
+        if let Some((b'E', fields)) = &message {
+            lock(&shared.failures).push(state_of(fields));
+        }
         shared.silent.subscribe().wait_for(|silent| !silent).await.unwrap();
         let now = moods.borrow_and_update().clone();
         match (message, now) {
@@ -234,6 +252,13 @@ async fn answers(
             (Some(message), Mood::Open) => to.write_all(&bytes(&message)).await?,
         }
     }
+}
+
+/// The SQLSTATE among the fields of a failure.
+fn state_of(fields: &[u8]) -> String {
+    let mut fields = fields.split(|byte| *byte == 0);
+    let state = fields.find_map(|field| field.strip_prefix(b"C")).unwrap_or_default();
+    String::from_utf8_lossy(state).into_owned()
 }
 
 /// One connection, as the client drives it.
