@@ -261,6 +261,7 @@ impl Driver {
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
+                self.context.parts.observer.on_commit(CommitPoint::Refused, self.claim.run);
                 tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
                 Ok(Hold::Gone)
             }
@@ -313,7 +314,7 @@ impl Driver {
             let appended = tokio::select! {
                 appended = appended => appended,
                 // Whoever has the run now sees what came of it.
-                () = lost(&self.signals) => return Ok(Appended::Fenced),
+                () = Signals::lost(&self.signals) => return Ok(Appended::Fenced),
             };
             match appended {
                 Ok(appended) => {
@@ -396,15 +397,6 @@ fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
 fn timed_out() -> Failure {
     let detail = "the run took longer than its `run_timeout_ms`".to_owned();
     Failure { cause: FailureCause::RunTimeout, detail }
-}
-
-/// Resolves when the lease is lost.
-async fn lost(signals: &watch::Receiver<Signals>) {
-    let mut signals = signals.clone();
-    if signals.wait_for(|signals| signals.lost).await.is_err() {
-        // Nobody is left who could tell.
-        std::future::pending::<()>().await;
-    }
 }
 
 async fn sleep_or_forever(duration: Option<Duration>) {

@@ -4,9 +4,11 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+pub use super::accept::accept;
 use super::idempotency::IdempotencyKey;
 use super::rows::{At, labels, to_json, to_json_opt};
-use super::{Store, StoreError, idempotency, patience, threads};
+use super::{Store, StoreError, idempotency, threads};
+
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
@@ -116,47 +118,8 @@ pub enum Accepted {
     QueueFull,
 }
 
-/// Accepts a run (C0): idempotency key, run, task step and first event in one transaction.
-///
-/// Where the answer is lost, the run is accepted again under the same ids: that waits for the first
-/// try, and collides with it if it happened.
-///
-/// # Errors
-/// [`super::Conflict::ThreadBusy`], [`super::Conflict::IdTaken`] and
-/// [`super::Conflict::IdempotencyKeyReused`].
-pub async fn accept(
-    store: &Store,
-    tenant: &TenantId,
-    new: &NewRun,
-) -> Result<Accepted, StoreError> {
-    let settled = patience::settled(|_| try_accept(store, tenant, new)).await;
-    match settled.answer {
-        Err(StoreError::OutcomeUnknown(error)) => Err(StoreError::OutcomeUnknown(error)),
-        Ok(Accepted::Created) => Ok(Accepted::Created),
-        _ if settled.is_repeated && is_there(store, tenant, new).await? => Ok(Accepted::Created),
-        answer => answer,
-    }
-}
-
-/// Whether this very run was accepted. Its task stays as it was written, while workers move the rest.
-async fn is_there(store: &Store, tenant: &TenantId, new: &NewRun) -> Result<bool, StoreError> {
-    sqlx::query_scalar!(
-        r#"SELECT EXISTS (
-                  SELECT 1
-                    FROM step
-                   WHERE tenant_id = $1
-                     AND run_id = $2
-                     AND op_id = $3) AS "there!""#,
-        tenant.as_str(),
-        new.run.id.uuid(),
-        new.op_id
-    )
-    .fetch_one(store.api())
-    .await
-    .map_err(StoreError::of_read)
-}
-
-async fn try_accept(
+/// Accepts a run, unless the answer is lost.
+pub(super) async fn accept_once(
     store: &Store,
     tenant: &TenantId,
     new: &NewRun,

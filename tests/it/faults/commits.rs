@@ -205,6 +205,30 @@ async fn f25_a_connection_that_falls_silent_is_given_up_and_replaced() {
 }
 
 #[tokio::test]
+async fn f25_a_server_whose_database_falls_silent_stops_and_another_goes_on() {
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let proxy = PgProxy::to(&db.url).await;
+    let seen = TestDb { url: proxy.url.clone() };
+    tools.hold("once");
+    let run = accept_run(&db, &tools, &agent(&tools)).await;
+    let cut_off = TestApp::on(seen, tools.clone(), &[], Surroundings::default()).await;
+    tools.wait_for(1).await;
+    proxy.silence(true);
+    // It has its answer and nowhere to put it; nobody tells it that its lease runs out.
+    tools.release("once");
+    let app = TestApp::on(db.clone(), tools.clone(), &[], Surroundings::default()).await;
+    assert_eq!(ended(&app, run.id).await.facts.status, RunStatus::Completed);
+    let landed = picture(&db).await;
+    proxy.silence(false);
+    until(&db, "SELECT count(*) = 0 FROM run_lease").await;
+    assert_eq!(picture(&db).await, landed);
+    assert_eq!(tools.seen().len(), 1);
+    assert_invariants(&db).await;
+    app.running.stop().await;
+    cut_off.running.stop().await;
+}
+
+#[tokio::test]
 async fn f35_a_transaction_that_is_given_up_for_another_one_is_done_again_and_at_last_refused() {
     let (db, proxy, _) = proxied().await;
     let tools = FakeTools::start().await;

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeTools, OwnCluster, TestApp, agent_with, assert_invariants, calling, count, execute, saying,
-    tool, with_json,
+    FakeTools, Harm, OwnCluster, TestApp, agent_with, assert_invariants, calling, count, execute,
+    saying, tool, with_json,
 };
 
 /// Leases that outlive the time that a restart takes on a busy machine.
@@ -150,8 +150,8 @@ async fn f37_a_database_without_room_refuses_runs_and_goes_on_when_it_has_some()
     let body = json!({"agent": agent(&tools), "input": "go"});
     let run = app.start_run(&body).await["id"].as_str().unwrap().to_owned();
     tools.wait_for(2).await;
-    cluster.proxy.trap("INSERT INTO run ", crate::support::Harm::Fail("53100"), 1);
-    cluster.proxy.trap("WITH guard AS", crate::support::Harm::Fail("53100"), 3);
+    cluster.proxy.trap("INSERT INTO run ", Harm::Fail("53100"), 1);
+    cluster.proxy.trap("WITH guard AS", Harm::Fail("53100"), 3);
     let refused = app.post("/v1/runs", &body).await;
     assert!(!refused.header("retry-after").is_empty());
     refused.expect_problem(503, "storage-unavailable");

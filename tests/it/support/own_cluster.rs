@@ -32,6 +32,10 @@ impl OwnCluster {
             ("PATH", &search_path()),
         ]));
         let settings = EmbeddedSettings::of(&config.expect("the settings fit").database);
+        // Making it is no part of any test, and need not survive a power cut.
+        let hasty = EmbeddedSettings { durable: false, ..settings.clone() };
+        let made = launch(hasty).await;
+        tokio::task::spawn_blocking(move || drop(made)).await.unwrap();
         let embedded = launch(settings.clone()).await;
         let url = embedded.url();
         ensure_database(&url).await.unwrap();
