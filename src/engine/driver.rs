@@ -33,6 +33,9 @@ use crate::store::ledger::NewRequest;
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a run that is given back waits for its last requests to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// One run in the hands of this process.
 pub(super) struct Driver {
     context: Arc<Context>,
@@ -265,6 +268,7 @@ impl Driver {
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
+                self.context.parts.observer.on_commit(CommitPoint::Refused, self.claim.run);
                 tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
                 Ok(Hold::Gone)
             }
@@ -287,7 +291,13 @@ impl Driver {
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
-            match journal::append(self.context.store(), &guard, batch).await {
+            let appended = journal::append(self.context.store(), &guard, batch);
+            let appended = tokio::select! {
+                appended = appended => appended,
+                // Whoever has the run now sees what came of it.
+                () = Signals::lost(&self.signals) => return Ok(Appended::Fenced),
+            };
+            match appended {
                 Ok(appended) => {
                     observer.on_commit(CommitPoint::After, guard.run);
                     return Ok(appended);
@@ -327,8 +337,10 @@ impl Driver {
         let (mut batch, _) = self.journal.plan(&[], &stamp);
         // A cancel is for whoever takes the run next.
         batch.despite_cancel = true;
-        let appended = journal::append(self.context.store(), &self.guard(), &batch).await;
-        if !matches!(appended, Ok(Appended::Stored)) {
+        let guard = self.guard();
+        let appended = journal::append(self.context.store(), &guard, &batch);
+        let appended = tokio::time::timeout(LAST_WORDS, appended).await;
+        if !matches!(appended, Ok(Ok(Appended::Stored))) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
         }
     }

@@ -21,6 +21,17 @@ pub(crate) struct Signals {
     pub(crate) lost: bool,
 }
 
+impl Signals {
+    /// Resolves when the lease is lost.
+    pub(crate) async fn lost(signals: &watch::Receiver<Self>) {
+        let mut signals = signals.clone();
+        if signals.wait_for(|signals| signals.lost).await.is_err() {
+            // Nobody is left who could tell.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Held {
     tenant: TenantId,

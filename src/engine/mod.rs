@@ -4,6 +4,10 @@
 //! The loop never lives in a handler: a caller's request ends with a commit, and a worker, here or in
 //! another process, goes on from what was committed. Waiting, streaming and background runs are the
 //! same run watched in three ways.
+//!
+//! # Where a process may die
+//!
+#![doc = include_str!("kill_points.md")]
 
 mod accept;
 mod agents;
@@ -84,6 +88,8 @@ pub enum CommitPoint {
     Before,
     /// The batch is stored; nobody was told yet.
     After,
+    /// The batch is not stored, and never will be: the run is another worker's.
+    Refused,
 }
 
 /// Sees every commit of this process's workers: for metrics, and for tests that make it fail there.

@@ -89,6 +89,14 @@ impl StoreError {
         }
     }
 
+    /// Whether the database gave up the transaction for the sake of another one, so that it may be
+    /// done again at once.
+    pub(super) fn is_collision(&self) -> bool {
+        let Self::Busy(source) = self else { return false };
+        let code = source.as_database_error().and_then(DatabaseError::code);
+        matches!(code.as_deref(), Some("40001" | "40P01"))
+    }
+
     /// What a failed read means: nothing was changed.
     pub(super) fn of_read(error: sqlx::Error) -> Self {
         match Self::sort(error) {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::idempotency::interval;
 use super::rows::{At, to_json};
-use super::{Store, StoreError};
+use super::{Store, StoreError, patience};
 use crate::domain::event::EventData;
 use crate::domain::id::{LeaseToken, RunId, TenantId};
 use crate::domain::run::{RunFacts, RunStatus};
@@ -131,9 +131,9 @@ pub async fn heartbeat(
         tokens,
         interval(ttl)
     )
-    .fetch_all(store.critical())
-    .await
-    .map_err(StoreError::of_write)?;
+    .fetch_all(store.critical());
+    // A heart that waits for a connection that fell silent would not notice that it has stopped.
+    let rows = patience::in_time(ttl / 3, rows).await.map_err(StoreError::of_write)?;
     Ok(rows
         .into_iter()
         .map(|row| Beat {

@@ -6,6 +6,7 @@
 //! lease. No connection leaves this layer, so none can be held across a network wait.
 #![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
 
+mod accept;
 pub mod agents;
 pub mod answers;
 pub mod deltas;
@@ -26,6 +27,7 @@ pub mod steps;
 pub mod threads;
 
 mod error;
+mod patience;
 mod pool;
 mod rows;
 

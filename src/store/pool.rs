@@ -8,6 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgPool};
 
 use super::StoreError;
+use super::patience::in_time;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -118,6 +119,9 @@ pub async fn probe(url: &str) -> Result<(), StoreError> {
 /// How long a database may take to let us in.
 const PROBE: Duration = Duration::from_secs(10);
 
+/// How long a connection that comes back to its pool may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+
 fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &str) -> PgPool {
     let options = options.clone().application_name(name).options([
         ("statement_timeout", statement_timeout),
@@ -128,5 +132,10 @@ fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &s
         .max_connections(size)
         .acquire_timeout(Duration::from_secs(2))
         .idle_timeout(Duration::from_mins(5))
+        // A connection may come back in the middle of an answer that was no longer waited for. Where
+        // it has fallen silent it is dropped; it would take its place in the pool for ever.
+        .after_release(|connection, _| {
+            Box::pin(async move { in_time(SILENCE, connection.ping()).await.map(|()| true) })
+        })
         .connect_lazy_with(options)
 }

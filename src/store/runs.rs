@@ -7,9 +7,11 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+pub use super::accept::accept;
 use super::idempotency::{IdempotencyKey, interval};
 use super::rows::{At, labels, to_json, to_json_opt};
 use super::{Store, StoreError, idempotency, threads};
+
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
@@ -121,12 +123,8 @@ pub enum Accepted {
     QueueFull,
 }
 
-/// Accepts a run (C0): idempotency key, run, task step and first event in one transaction.
-///
-/// # Errors
-/// [`super::Conflict::ThreadBusy`], [`super::Conflict::IdTaken`] and
-/// [`super::Conflict::IdempotencyKeyReused`].
-pub async fn accept(
+/// Accepts a run, unless the answer is lost.
+pub(super) async fn accept_once(
     store: &Store,
     tenant: &TenantId,
     new: &NewRun,

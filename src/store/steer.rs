@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::runs::{get, insert_event, read};
-use super::{Conflict, Store, StoreError, threads};
+use super::{Conflict, Store, StoreError, patience, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunStatus};
@@ -70,7 +70,35 @@ enum Wish {
     Resume,
 }
 
+impl Wish {
+    /// Whether a run stands as it does when the wish has come true.
+    const fn is_true_of(self, status: RunStatus) -> bool {
+        match self {
+            Self::Cancel => matches!(status, RunStatus::Cancelled),
+            Self::Interrupt => matches!(status, RunStatus::Interrupted),
+            Self::Resume => matches!(status, RunStatus::Queued | RunStatus::Running),
+        }
+    }
+}
+
 async fn steer(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    wish: Wish,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    let settled = patience::settled(|_| try_steer(store, tenant, id, wish, now)).await;
+    match settled.answer {
+        // It came true by a try whose answer was lost.
+        Ok(Steered::Refused(run)) if settled.is_repeated && wish.is_true_of(run.facts.status) => {
+            Ok(Steered::Done(run))
+        }
+        answer => answer,
+    }
+}
+
+async fn try_steer(
     store: &Store,
     tenant: &TenantId,
     id: RunId,

@@ -100,6 +100,7 @@ impl Journal {
         let Draft { mut journal, mut batch, .. } = draft;
         journal.head.next_seq += count(batch.steps.len());
         journal.head.next_event_seq += count(batch.events.len());
+        journal.head.op_id = batch.op_id;
         batch.facts = journal.facts.clone();
         batch.closing = journal.closing;
         batch.hearing.n_messages = journal.n_messages;

@@ -42,7 +42,7 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
 }
 
 /// What the history says, without how often it was tried.
-fn history(journal: Vec<Record>) -> Vec<Record> {
+pub(super) fn history(journal: Vec<Record>) -> Vec<Record> {
     let said = journal.into_iter().filter_map(|record| match record {
         Record::Replied { turn, reply, calls, .. } => {
             Some(Record::Replied { turn, attempt: 0, reply, calls })
@@ -89,7 +89,7 @@ fn repeatable(shape: Shape) -> Shape {
 }
 
 /// The turns in which a run is told something.
-fn told() -> impl Strategy<Value = Vec<u32>> {
+pub(super) fn told() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(1..6_u32, 0..3)
 }
 

@@ -37,6 +37,7 @@ mod coverage;
 mod crash;
 mod endings;
 mod messages;
+mod pairs;
 mod properties;
 mod rows;
 mod turns;

@@ -269,6 +269,11 @@ impl World {
     }
 }
 
+/// A conversation that is made shorter.
+pub(super) fn compacted(turn: u32, attempt: u32) -> Input {
+    Input::Compacted { turn, attempt, summary: summary() }
+}
+
 /// What stands for an older step.
 fn summary() -> SummaryStep {
     SummaryStep { replaces: Replaces::ToolOutput, through_seq: 1, text: None, usage: None }

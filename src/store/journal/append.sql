@@ -2,6 +2,7 @@
 --
 -- $1 tenant   $2 run   $3 lease token   $4 expected next_seq   $5 expected next_event_seq
 -- $6 op id    $7 epoch $8 now           $9 goes through despite a cancel
+-- $74 the op id of the append before
 WITH guard AS (
     UPDATE run
        SET status = $10,
@@ -47,6 +48,7 @@ WITH guard AS (
        -- writer that waited for its row lock sees the new values.
        AND next_seq = $4
        AND next_event_seq = $5
+       AND op_id = $74
        AND (cancel_requested_at IS NULL OR $9)
        -- No turn begins and no run is completed past a message. The count stands in this row because
        -- of those who wait for its lock: they see its columns as they are then, while a subquery

@@ -75,6 +75,8 @@ pub struct Head {
     pub next_seq: i64,
     /// `seq` of the next event.
     pub next_event_seq: i64,
+    /// Mark of the last append. A batch that only moves calls moves neither number on, but this.
+    pub op_id: Uuid,
 }
 
 /// Loads a run. `None` when it is gone.
@@ -93,7 +95,7 @@ pub async fn load(
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.redactions::text AS "redactions!",
                   r.metadata::text AS "metadata!", r.created_at, r.started_at,
-                  r.finished_at, r.max_steps, r.next_seq, r.next_event_seq, r.closing,
+                  r.finished_at, r.max_steps, r.next_seq, r.next_event_seq, r.op_id, r.closing,
                   (extract(epoch FROM r.deadline_at - now()) * 1000)::bigint AS left_ms,
                   r.resumed, r.n_messages, r.n_messages_taken, r.n_answers,
                   r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
@@ -119,7 +121,8 @@ pub async fn load(
     let agent: AgentSpec = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
-    let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
+    let head =
+        Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq, op_id: row.op_id };
     let time_left = row.left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let (closing, resumed) = (row.closing, row.resumed);
     let (memory_from, n_answers) = (row.memory_from, row.n_answers);
@@ -213,6 +216,7 @@ struct LoadRow {
     left_ms: Option<i64>,
     next_seq: i64,
     next_event_seq: i64,
+    op_id: Uuid,
     closing: bool,
     resumed: bool,
     n_messages: i32,

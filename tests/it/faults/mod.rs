@@ -1,3 +1,96 @@
-//! Faults by their numbers in the fault matrix, one file a part of the service.
+//! The fault cases, by number: what is done to a server or its database, and what must come of it.
+//!
+//! | case | tests |
+//! |---|---|
+//! | F-01 | `f01_killed_before_a_run_is_accepted` |
+//! | F-02 | `f02_killed_after_a_run_is_accepted_and_before_the_answer` |
+//! | F-03 | `f03_killed_after_the_claim` |
+//! | F-04 | `f04_killed_while_the_model_streams` |
+//! | F-05 | `f05_killed_before_the_reply_is_recorded` |
+//! | F-06 | `f06_killed_before_the_tool_is_called` |
+//! | F-07 | `f07_killed_while_an_idempotent_tool_works` |
+//! | F-08 | `f08_killed_around_a_call_that_must_not_run_twice` |
+//! | F-09 | `f09_killed_while_a_pure_tool_works` |
+//! | F-10 | `f10_killed_around_the_outcome_of_a_tool` |
+//! | F-11 | `f11_killed_after_one_of_three_results` `outcomes_that_were_recorded_stay_and_open_calls_follow_their_effect_class` |
+//! | F-12 | `f12_killed_around_the_end` |
+//! | F-13 | `f13_a_worker_may_be_lost_at_any_boundary_and_the_next_one_at_any_other` `a_crash_at_any_commit_never_repeats_a_call_that_may_run_once` |
+//! | F-14 | `a_process_that_comes_back_from_the_dead_writes_nothing` |
+//! | F-16 | `a_panic_costs_its_run_a_lease_and_other_runs_nothing` |
+//! | F-17 | `a_run_that_kills_every_worker_is_given_up_as_poisoned` |
+//! | F-18 | `f18_a_restart_of_the_database_loses_and_doubles_nothing` |
+//! | F-19 | `f19_a_crash_of_the_database_loses_and_doubles_nothing` |
+//! | F-20 | `f20_a_killed_backend_takes_every_session_with_it_and_nothing_else` |
+//! | F-21 | `f21_a_database_that_restarts_again_and_again_loses_and_doubles_nothing` |
+//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` |
+//! | F-23 | `f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doubled` |
+//! | F-24 | `f24_a_commit_that_is_frozen_for_longer_than_the_lease_is_found_by_the_next_worker` |
+//! | F-25 | `f25_a_connection_that_falls_silent_is_given_up_and_replaced` `f25_a_server_whose_database_falls_silent_stops_and_another_goes_on` |
+//! | F-35 | `f35_a_transaction_that_is_given_up_for_another_one_is_done_again_and_at_last_refused` |
+//! | F-36 | `f36_a_run_whose_row_a_stranger_locks_goes_on_when_it_is_let_go` |
+//! | F-37 | `f37_a_database_without_room_refuses_runs_and_goes_on_when_it_has_some` |
+//! | F-41 | `a_shutdown_waits_for_the_call_in_flight_and_records_its_outcome` |
+//! | F-42 | `at_the_deadline_of_a_drain_a_run_is_given_back_and_another_server_ends_it` |
+//! | F-47 | `the_next_attempt_is_made_no_earlier_than_the_provider_asks` |
+//! | F-48 | `retries_are_bounded_for_each_server_and_for_none_inside_the_process` |
+//! | F-49 | `a_server_that_never_answers_meets_the_deadline` `an_answer_that_stalls_beyond_the_time_of_its_turn_has_failed` |
+//! | F-50 | `a_stream_cut_at_any_percent_is_a_whole_reply_or_none` `a_stream_that_breaks_is_told_as_restarted_and_only_the_whole_reply_stays` |
+//! | F-51 | `a_fault_that_passes_costs_an_attempt_and_one_that_stays_the_run` `an_answer_without_an_end_is_an_error_at_its_bound_and_so_is_memory` |
+//! | F-52 | `calls_of_a_reply_that_was_cut_off_are_told_as_truncated_and_never_run` `no_tool_is_called_by_a_stream_that_is_cut` `a_call_that_cannot_be_read_is_corrected_at_most_twice_in_a_row` |
+//! | F-53 | `f53_two_hundred_calls_of_one_id_and_a_tool_that_is_not_there_are_each_answered` |
+//! | F-54 | `a_reply_without_anything_usable_is_asked_again_with_the_fixed_sentence` `replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
+//! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
+//! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
+//! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` |
+//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//!
+//! F-46 does not apply: there is no bus beside the database.
 
+mod commits;
+mod crash;
+mod guards;
+mod kill_points;
+mod model;
+mod postgres;
+mod soak;
 mod streams;
+
+use std::fs;
+use std::path::Path;
+
+/// The functions of every source file below a folder.
+fn functions(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(path).unwrap();
+            let names = text.lines().filter_map(|line| {
+                let line = line.trim_start();
+                let line = line.strip_prefix("async ").unwrap_or(line);
+                Some(line.strip_prefix("fn ")?.split_once('(')?.0.to_owned())
+            });
+            found.extend(names);
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_table_of_cases_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    functions(&root.join("src"), &mut found);
+    functions(&root.join("tests"), &mut found);
+    let rows = include_str!("mod.rs").lines().filter(|line| line.starts_with("//! | F-"));
+    let mut cases = Vec::new();
+    for row in rows {
+        let mut names = row.split('`').skip(1).step_by(2).peekable();
+        assert!(names.peek().is_some(), "a case without a test: {row}");
+        for name in names {
+            assert!(found.iter().any(|function| function == name), "{name} is not there");
+        }
+        cases.push(row.split_whitespace().nth(2).unwrap());
+    }
+    assert!(cases.is_sorted(), "{cases:?}");
+}

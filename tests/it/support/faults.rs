@@ -2,6 +2,7 @@
 //! that go away.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -48,6 +49,24 @@ impl CommitObserver for DieAt {
     fn on_commit(&self, point: CommitPoint, _run: RunId) {
         if point == self.point && self.passed.fetch_add(1, Ordering::SeqCst) + 1 == self.n {
             std::process::abort();
+        }
+    }
+}
+
+/// Tells the parent of this process of every write that was fenced.
+#[derive(Debug)]
+pub(crate) struct TellFenced;
+
+impl TellFenced {
+    /// The line that tells it.
+    pub(crate) const LINE: &'static str = "a write was fenced";
+}
+
+impl CommitObserver for TellFenced {
+    fn on_commit(&self, point: CommitPoint, _run: RunId) {
+        if point == CommitPoint::Refused {
+            let line = format!("\n{}\n", Self::LINE);
+            std::io::stdout().write_all(line.as_bytes()).unwrap();
         }
     }
 }

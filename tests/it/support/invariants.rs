@@ -1,7 +1,7 @@
 //! What must hold in every database at every moment, whatever happened to the servers.
 
-use super::TestDb;
 use super::again::divergences;
+use super::{FakeTools, TestDb};
 
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
@@ -46,6 +46,28 @@ const RULES: &[Rule] = &[
                              WHERE (m.tenant_id, m.run_id, m.step_seq)
                                  = (s.tenant_id, s.run_id, s.seq))
           GROUP BY tenant_id, run_id, turn, kind HAVING count(*) > 1",
+    ),
+    (
+        "what one write appended stands together, and no other write is taken for it",
+        "SELECT op_id::text FROM step GROUP BY tenant_id, op_id
+         HAVING count(DISTINCT thread_id) > 1 OR max(seq) - min(seq) + 1 <> count(*)",
+    ),
+    (
+        "a call has an outcome once it has ended, and not before",
+        "SELECT concat(call_id, ' ', state) FROM tool_call
+          WHERE (state = 'ended') <> (outcome IS NOT NULL)",
+    ),
+    (
+        "a call that must not run twice was started once",
+        "SELECT call_id FROM tool_call WHERE effect = 'at_most_once' AND attempt > 1",
+    ),
+    (
+        "nothing is written for a claim that is not yet",
+        "SELECT r.run_id::text FROM run r
+          WHERE r.epoch < (SELECT max(epoch) FROM step s
+                            WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))
+             OR r.epoch < (SELECT max(started_epoch) FROM tool_call c
+                            WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id))",
     ),
     (
         "the last event of an ended run says how it ended",
@@ -273,12 +295,34 @@ pub(crate) async fn assert_invariants(db: &TestDb) {
 async fn assert_rules(db: &TestDb) {
     let mut connection = db.connect().await;
     let mut broken = Vec::new();
-    for (rule, statement) in RULES {
+    for &(rule, statement) in RULES {
         let rows: Vec<String> =
             sqlx::query_scalar(statement).fetch_all(&mut connection).await.unwrap();
         if !rows.is_empty() {
             broken.push(format!("{rule}: {}", rows.join(", ")));
         }
     }
+    assert_none(&broken);
+}
+
+/// Checks what the tools saw against what is on record: a call that must not run twice was seen once at
+/// most, and one that succeeded was seen.
+pub(crate) async fn assert_called(db: &TestDb, tools: &FakeTools) {
+    let seen = tools.seen();
+    let times = |id: &str| seen.iter().filter(|call| call.key == id).count();
+    let calls: Vec<(String, String, Option<String>)> =
+        sqlx::query_as("SELECT call_id, effect, outcome->>'kind' FROM tool_call WHERE attempt > 0")
+            .fetch_all(&mut db.connect().await)
+            .await
+            .unwrap();
+    let mut broken = Vec::new();
+    for (id, effect, kind) in &calls {
+        let n = times(id);
+        if (effect == "at_most_once" && n > 1) || (kind.as_deref() == Some("success") && n == 0) {
+            broken.push(format!("{id}, {effect}, {kind:?}, was seen {n} times"));
+        }
+    }
+    let known = |key: &String| calls.iter().any(|(id, ..)| id == key);
+    broken.extend(seen.iter().map(|call| &call.key).filter(|key| !known(key)).cloned());
     assert_none(&broken);
 }
