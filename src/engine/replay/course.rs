@@ -59,7 +59,7 @@ impl Course {
     pub(super) fn of(loaded: &LoadedRun, events: &[RunEvent], entries: Vec<LedgerEntry>) -> Self {
         let is_own = |step: &&Step| step.run_id == Some(loaded.run.id);
         let mut course = Self {
-            marks: events.iter().filter_map(mark).collect(),
+            marks: marks(events),
             replies: BTreeMap::new(),
             summaries: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -165,6 +165,18 @@ impl Course {
 fn is_of_model(facts: &RunFacts) -> bool {
     let cause = facts.failure.as_ref().map(|failure| &failure.cause);
     matches!(cause, Some(FailureCause::Model { .. }))
+}
+
+/// The marks of a run. That it waited for a caller leaves none: what came of that is in its calls.
+fn marks(events: &[RunEvent]) -> VecDeque<Mark> {
+    let mut waits = false;
+    let mut marks = VecDeque::new();
+    for event in events {
+        let ends_wait = event.name == EventName::RunResumed && waits;
+        waits = event.name == EventName::RunRequiresAction || waits && !ends_wait;
+        marks.extend(mark(event).filter(|_| !ends_wait));
+    }
+    marks
 }
 
 fn mark(event: &RunEvent) -> Option<Mark> {

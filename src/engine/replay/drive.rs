@@ -11,6 +11,7 @@ use crate::domain::limits::Limits;
 use crate::domain::message::ReplyState;
 use crate::domain::run::{Failure, RunFacts};
 use crate::domain::tool::ToolOutcome;
+use crate::domain::wait::WaitRules;
 use crate::engine::Context;
 use crate::engine::compaction::{Compactor, Shortening};
 use crate::engine::journal::{Journal, Stamp, records_of};
@@ -79,7 +80,7 @@ fn rewind(loaded: &mut LoadedRun) -> bool {
     loaded.steps.truncate(place + 1);
     loaded.calls.retain(|call| call.step_seq < task_seq);
     loaded.run.facts = RunFacts::accepted();
-    loaded.head = Head { next_seq: task_seq + 1, next_event_seq: 3 };
+    loaded.head = Head { next_seq: task_seq + 1, next_event_seq: 3, op_id: loaded.head.op_id };
     (loaded.closing, loaded.resumed, loaded.fallback, loaded.n_messages) = (false, false, None, 0);
     loaded.heard.clear();
     loaded.waiting.clear();
@@ -213,7 +214,9 @@ impl Driver<'_> {
                         }
                         let tools = &self.prompter.tools;
                         let verdict = reply.text().and_then(|text| tools.verdict(&text));
-                        let calls = tools.plan(&reply);
+                        // What became of a call is on record, whoever it had to wait for.
+                        let mut calls = tools.plan(&reply);
+                        calls.iter_mut().for_each(|call| call.waits = WaitRules::NONE);
                         Ok(Input::Replied { turn, attempt, reply, calls, verdict })
                     }
                     None => self.failed(effect, entry.as_ref()),
@@ -282,7 +285,14 @@ impl Driver<'_> {
     /// Decides and folds one input, and goes along the record with it.
     fn take(&mut self, input: Input) -> Result<(), Stop> {
         let messages = self.course.messages(self.state.turn());
-        let around = Surroundings { limits: &self.limits, messages: &messages };
+        let around = Surroundings {
+            limits: &self.limits,
+            messages: &messages,
+            answers: &[],
+            overdue: &[],
+            is_out_of_budget: false,
+            is_to_stop: false,
+        };
         let mut records = decide(&self.state, input, around);
         if records.is_empty() {
             return Err(Stop::Parted);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::crash::{history, told};
-use super::world::{Shape, limits, reply_shape, restored};
+use super::world::{Shape, compacted, limits, reply_shape, restored};
 use super::*;
 
 /// What happens to a run besides crashes: one shape a turn, and the turns in which it is told something
@@ -114,7 +114,7 @@ impl Stage<'_> {
             Effect::CallTool { call_id, .. } => {
                 *self.sent.entry(call_id.clone()).or_default() += 1;
             }
-            Effect::StartCalls { .. } => {}
+            Effect::StartCalls { .. } | Effect::Probe { .. } => {}
         }
         self.running.push(effect);
         self.is_lost();
@@ -126,11 +126,14 @@ impl Stage<'_> {
                 let script = &self.story.script;
                 let shape = &script[*turn as usize % script.len()];
                 if matches!(shape, Shape::Shorten) && !self.play.state.is_compacted() {
-                    return super::world::compacted(*turn, *attempt);
+                    return compacted(*turn, *attempt);
                 }
                 shape.input((*turn, *attempt), &format!("t{turn}-"))
             }
             Effect::StartCalls { call_ids } => Input::CallsStarting { call_ids: call_ids.clone() },
+            Effect::Probe { call_id, attempt } => {
+                Input::Probed { call_id: call_id.clone(), attempt: *attempt, answer: None }
+            }
             Effect::CallTool { call_id, attempt } => {
                 let outcome = ToolOutcome { attempts: *attempt, ..done(call_id.as_str()) };
                 Input::CallEnded { outcome, attempt: *attempt }
