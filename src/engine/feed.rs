@@ -6,13 +6,14 @@
 //! What is durable is read from the store, once for all watchers of a run; the feed says when to look and
 //! carries what is never stored. Losing all of it changes latency and deltas, nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::relay::Relayed;
 use super::replies::Replies;
+use super::told::Told;
 use super::window::Window;
 use crate::domain::event::{Delta, DeltaKind};
 use crate::domain::id::{RunId, TenantId};
@@ -31,6 +32,8 @@ struct Channel {
     /// Counts the commits that were told of.
     commits: watch::Sender<u64>,
     relayed: tokio::sync::Mutex<Relayed>,
+    /// What was read last for readers that lag: they come in crowds, and one reads for all.
+    stored: tokio::sync::Mutex<VecDeque<Arc<Told>>>,
 }
 
 impl Channel {
@@ -179,6 +182,11 @@ impl Hold {
     /// What was passed on to other servers.
     pub(super) fn relayed(&self) -> &tokio::sync::Mutex<Relayed> {
         &self.channel.relayed
+    }
+
+    /// What was read last for readers that lag.
+    pub(super) fn stored(&self) -> &tokio::sync::Mutex<VecDeque<Arc<Told>>> {
+        &self.channel.stored
     }
 
     /// Counts the commits that were told of.

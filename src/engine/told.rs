@@ -16,7 +16,7 @@ use crate::store::{events, steps};
 use redaction::Redactors;
 
 /// How many bytes of steps are told at once; a single step may have more.
-pub(super) const BYTES: usize = 128 * 1024;
+pub(super) const BYTES: usize = 64 * 1024;
 
 /// Events of a run and what they are about.
 #[derive(Debug)]
@@ -31,6 +31,15 @@ pub struct Told {
     pub redactors: Redactors,
     /// The bytes of the steps, where it was asked for.
     pub(super) bytes: usize,
+}
+
+impl Told {
+    /// The place of the event after another one, where that is known to be among them.
+    pub(super) fn after(&self, seq: i64) -> Option<usize> {
+        let index = self.events.iter().position(|event| event.seq > seq)?;
+        let follows = self.events.get(index).is_some_and(|event| event.seq == seq + 1);
+        (index > 0 || follows).then_some(index)
+    }
 }
 
 /// The last attempt whose deltas are over once this event is seen.

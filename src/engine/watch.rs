@@ -19,6 +19,9 @@ use crate::store::{events, runs};
 /// How long the first look at a run may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How much of what was read for readers that lag is kept for the next of them.
+const SHARED: usize = 4;
+
 /// What a watcher sees next.
 #[derive(Debug, Clone)]
 pub enum Seen {
@@ -68,15 +71,17 @@ impl RunWatch {
     /// before the watch.
     ///
     /// # Errors
-    /// When there is no such event, or the database does not answer.
+    /// When there is no such run or event, or the database does not answer.
     pub async fn behind(mut self, after: Option<i64>) -> Result<Self, AgentlingError> {
         self.after = after.unwrap_or(0);
-        let mut standing = self.standing(0).await?;
-        if standing.head < self.after {
-            // The last look may have been a while ago.
-            let wanted = *self.live.hold().commits().borrow() + 1;
-            self.live.hold().look();
-            standing = self.standing(wanted).await?;
+        let tasks = self.context.tasks.clone();
+        let standing = tokio::select! {
+            standing = self.join() => standing?,
+            // The watcher is sent elsewhere at once.
+            () = tasks.stopping() => return Ok(self),
+        };
+        if standing.head == 0 {
+            return Err(AgentlingError::NotFound { kind: "run" });
         }
         if standing.head < self.after {
             return Err(AgentlingError::StreamCursorAhead { last: standing.head });
@@ -90,6 +95,17 @@ impl RunWatch {
         }
         drop(state);
         Ok(self)
+    }
+
+    /// How far the run has come, by a look that is fresh where the watcher has seen more than the last one.
+    async fn join(&mut self) -> Result<Standing, AgentlingError> {
+        let standing = self.standing(0).await?;
+        if standing.head >= self.after.max(1) {
+            return Ok(standing);
+        }
+        let wanted = *self.live.hold().commits().borrow() + 1;
+        self.live.hold().look();
+        self.standing(wanted).await
     }
 
     /// How far the run has come, by a look after so many commits.
@@ -145,18 +161,29 @@ impl RunWatch {
         }
     }
 
-    /// Events that a reader lags too far behind to share with others.
+    /// Events that a reader lags too far behind to find in the window.
     async fn stored(&self) -> Result<Option<(Arc<Told>, usize)>, AgentlingError> {
+        let mut shared = self.live.hold().stored().lock().await;
+        let mut known = shared.iter();
+        let found = known.find_map(|told| Some((Arc::clone(told), told.after(self.after)?)));
+        if found.is_some() {
+            return Ok(found);
+        }
+        let told = Arc::new(self.load().await?);
+        shared.push_back(Arc::clone(&told));
+        if shared.len() > SHARED {
+            shared.pop_front();
+        }
+        Ok(Some((told, 0)))
+    }
+
+    async fn load(&self) -> Result<Told, AgentlingError> {
         let (store, (tenant, id)) = (self.context.store(), self.live.hold().key());
         let page = PageRequest { limit: PAGE, after: Some(self.after) };
         let found = events::list(store, tenant, *id, &page).await?.items;
-        match runs::get(store, tenant, *id).await? {
-            Some(run) if !found.is_empty() => {
-                let told = tell_some(&self.context, tenant, &run, found).await?;
-                Ok(Some((Arc::new(told), 0)))
-            }
-            _ => Err(AgentlingError::NotFound { kind: "run" }),
-        }
+        let run = runs::get(store, tenant, *id).await?.filter(|_| !found.is_empty());
+        let run = run.ok_or(AgentlingError::NotFound { kind: "run" })?;
+        tell_some(&self.context, tenant, &run, found).await
     }
 
     /// The next piece of a reply that belongs before the next event.

@@ -88,10 +88,8 @@ impl Window {
         if seq < self.before {
             return Next::Stored;
         }
-        let found = self.told.iter().find_map(|told| {
-            let index = told.events.iter().position(|event| event.seq > seq)?;
-            Some(Next::Here(Arc::clone(told), index))
-        });
+        let mut told = self.told.iter();
+        let found = told.find_map(|told| Some(Next::Here(Arc::clone(told), told.after(seq)?)));
         found.unwrap_or(Next::Stored)
     }
 }

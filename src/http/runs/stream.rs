@@ -9,7 +9,6 @@ use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
 use crate::http::extract::{LastEventId, PathId};
 use crate::http::problem::Problem;
-use crate::store::runs;
 
 /// Stream the events of a run
 ///
@@ -30,7 +29,6 @@ pub(super) async fn stream(
 ) -> Result<Response, Problem> {
     let tenant = caller.tenant.clone();
     let slot = app.streams.take(&tenant)?;
-    runs::get(&app.store, &tenant, id).await?.ok_or_else(Problem::not_found)?;
     let watch = app.engine.watch(&tenant, id).behind(after).await?;
     Ok(stream_reply::reply(app, watch, None, slot))
 }

@@ -133,8 +133,12 @@ impl Source {
         Ok(match seen? {
             Some(Seen::Event(told, index)) => {
                 let kept = self.book.take().filter(|book| book.is_of(&told));
+                let is_last = told.events.len() == index + 1;
                 let book = kept.unwrap_or_else(|| EventBook::new(told));
-                self.book.insert(book).nth(index).as_ref().map(durable)
+                let event = book.nth(index).as_ref().map(durable);
+                // Nothing is held that is not needed again.
+                self.book = Some(book).filter(|_| !is_last);
+                event
             }
             Some(Seen::Snapshot(partial)) => Some(snapshot(partial)),
             Some(Seen::Delta(delta)) => Some(piece(&delta)),
