@@ -49,6 +49,7 @@ impl Running {
         let engine = super::engine(config, &store, around).await?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
+        engine.tell(http::wording(&state));
         let serving = Tasks::default();
         let (router, tasks) = (http::router(state), serving.clone());
         serving.spawn(async move {

@@ -14,16 +14,19 @@ mod driver;
 mod dry_run;
 pub mod feed;
 mod journal;
+mod keeping;
 mod leases;
 mod perform;
 mod predecessor;
 mod prompt;
 pub mod redaction;
 mod sanitise;
+mod schedules;
 mod sent;
 mod tally;
 pub mod tasks;
 mod watch;
+mod webhooks;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -36,7 +39,9 @@ pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use schedules::{BadCadence, Cadence};
 pub use watch::{RunWatch, Seen};
+pub use webhooks::Wording;
 
 // What a model would be sent, under this layer's name.
 pub use crate::render::prompt::{Block, PromptTurn, Role};
@@ -45,11 +50,13 @@ use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::memory::Finding;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
+use crate::domain::webhook::Webhook;
 use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::messages::{self, Added};
@@ -104,6 +111,12 @@ pub struct Parts {
     pub settings: config::Engine,
     /// How new threads are framed.
     pub rendering: config::Rendering,
+    /// How endpoints are told of events.
+    pub webhooks: config::Webhooks,
+    /// What the secrets of endpoints are derived from.
+    pub webhook_secret: [u8; 32],
+    /// How long what is stored is kept.
+    pub retention: config::Retention,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
 }
@@ -161,9 +174,31 @@ impl Engine {
         }
     }
 
-    /// Starts the workers: claiming, heartbeat, sweeping.
+    /// Starts the workers: claiming, heartbeat, sweeping, and what the clock starts and forgets.
     pub fn work(&self) {
         worker::start(&self.context);
+        schedules::start(&self.context);
+        keeping::start(&self.context);
+    }
+
+    /// Starts telling endpoints of events, in these words.
+    pub fn tell(&self, wording: Arc<dyn Wording>) {
+        webhooks::start(&self.context, wording);
+    }
+
+    /// The secret that deliveries to an endpoint are signed with, as its owner is shown it.
+    pub fn webhook_secret(&self, tenant: &TenantId, webhook: &Webhook) -> String {
+        webhooks::secret(&self.context, tenant, webhook)
+    }
+
+    /// Whether a URL that a caller named may be called. `at` is the pointer to it in their document.
+    ///
+    /// # Errors
+    /// [`AgentlingError::EgressDenied`] when it may not.
+    pub fn check_url(&self, url: &str, at: &str) -> Result<(), AgentlingError> {
+        self.context.parts.toolbox.check_url(url).map_err(|refusal| {
+            AgentlingError::EgressDenied(Finding::new(at, "egress_denied", refusal.to_string()))
+        })
     }
 
     /// The background tasks, for others who need one.

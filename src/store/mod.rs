@@ -8,6 +8,8 @@
 
 pub mod agents;
 pub mod embedded;
+pub mod chores;
+pub mod erasure;
 pub mod events;
 pub mod idempotency;
 pub mod journal;
@@ -16,14 +18,19 @@ pub mod lease;
 pub mod ledger;
 pub mod messages;
 pub mod operator;
+pub mod outbox;
 pub mod redaction;
+pub mod retention;
 pub mod runs;
+pub mod schedules;
 pub mod steer;
 pub mod steps;
 pub mod threads;
+pub mod webhooks;
 
 mod error;
 mod pool;
+mod refusal;
 mod rows;
 
 pub use error::{Conflict, StoreError};

@@ -11,6 +11,7 @@ mod declared;
 mod egress;
 mod http;
 mod outcome;
+mod post;
 mod response;
 mod schema;
 mod shape;
@@ -24,6 +25,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
+pub use post::Post;
 pub use spec::{SpecFinding, SpecProblem, check_spec};
 pub use toolset::ToolSet;
 
@@ -31,6 +33,7 @@ use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::CallId;
 use crate::domain::tool::ToolOutcome;
+use crate::domain::webhook::Attempted;
 use egress::Clients;
 use schema::SchemaCache;
 use toolset::Reading;
@@ -76,6 +79,19 @@ impl Toolbox {
     /// Everything that is wrong with the tools and schemas of an agent.
     pub fn check(&self, spec: &AgentSpec) -> Vec<SpecFinding> {
         check_spec(spec, self.clients.policy())
+    }
+
+    /// Whether a URL that callers named may be called.
+    ///
+    /// # Errors
+    /// With the rule that it breaks.
+    pub fn check_url(&self, url: &str) -> Result<(), EgressDenied> {
+        post::parsed(url).and_then(|url| self.clients.policy().check(&url))
+    }
+
+    /// Tells an endpoint something: one attempt.
+    pub async fn post(&self, post: Post) -> Attempted {
+        post::send(&self.clients, post).await
     }
 
     /// Compiles the tools of an agent, once for a run.

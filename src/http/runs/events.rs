@@ -45,6 +45,16 @@ pub(super) async fn views(
     engine: &Engine,
     store: &Store,
     tenant: &TenantId,
+    about: (&Run, &[RunEvent]),
+) -> Result<Vec<EventView>, AgentlingError> {
+    views_on(engine, store, (tenant, RedactionChannel::Api), about).await
+}
+
+/// The same by the rules of redaction that watch a channel.
+pub(in crate::http) async fn views_on(
+    engine: &Engine,
+    store: &Store,
+    (tenant, channel): (&TenantId, RedactionChannel),
     (run, events): (&Run, &[RunEvent]),
 ) -> Result<Vec<EventView>, AgentlingError> {
     let about = events.iter().filter_map(|event| match event.data {
@@ -62,7 +72,7 @@ pub(super) async fn views(
         _ => Vec::new(),
     };
     let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
-    let redactors = engine.redactors(tenant, RedactionChannel::Api, places).await?;
+    let redactors = engine.redactors(tenant, channel, places).await?;
     let book = EventBook::new(run.clone(), found, redactors);
     Ok(events.iter().filter_map(|event| book.view(event)).collect())
 }

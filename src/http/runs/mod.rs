@@ -3,6 +3,7 @@
 
 mod cancel;
 mod create;
+mod delete;
 mod events;
 mod get;
 mod interrupt;
@@ -18,6 +19,7 @@ mod stream_new;
 mod stream_reply;
 pub(super) mod view;
 
+pub(super) use events::views_on;
 pub use slots::StreamSlots;
 
 use std::collections::BTreeSet;
@@ -74,7 +76,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(create::create, list::list))
         .routes(routes!(stream_new::stream_new))
-        .routes(routes!(get::get))
+        .routes(routes!(get::get, delete::delete))
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))
         .routes(routes!(steps::steps))

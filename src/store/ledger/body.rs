@@ -104,7 +104,8 @@ async fn chain(
     .await
     .map_err(StoreError::of_read)?;
     let Some(last) = rows.last() else { return Ok(None) };
-    if last.head_encoding.is_none() {
+    // A request that was recorded while the one it is made of was forgotten is not kept either.
+    if rows.iter().any(|row| row.head_encoding.is_none()) {
         return Ok(Some(Bytes::NotKept));
     }
     let at = At { table: TABLE, id: &id };
