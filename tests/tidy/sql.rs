@@ -5,7 +5,7 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 12] = [
+const TENANT_TABLES: [&str; 16] = [
     "agent",
     "agent_version",
     "api_key",
@@ -15,9 +15,13 @@ const TENANT_TABLES: [&str; 12] = [
     "run_event",
     "run_lease",
     "run_message",
+    "schedule",
     "step",
     "thread",
+    "tombstone",
     "tool_call",
+    "webhook",
+    "webhook_delivery",
 ];
 
 /// Statements that may do without, by file and a piece of their text. The list may only shrink.

@@ -18,11 +18,13 @@ mod memory_old;
 mod redaction;
 mod render;
 mod runs;
+mod schedules;
 mod steps;
 mod threads;
 mod threads_steps;
 mod voices;
 mod walk;
+mod webhooks;
 
 use serde_json::{Value, json};
 

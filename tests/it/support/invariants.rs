@@ -5,11 +5,13 @@ use super::TestDb;
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 23] = [
     (
-        "the steps of a thread are numbered 1..n",
-        "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
-         HAVING min(seq) <> 1 OR max(seq) <> count(*)",
+        "the steps of a thread are numbered 1..n, save those that were erased",
+        "SELECT s.thread_id::text FROM step s GROUP BY tenant_id, thread_id
+         HAVING min(seq) < 1 OR max(seq) - count(*) > (
+                SELECT coalesce(sum(n_steps), 0) FROM tombstone t
+                 WHERE (t.tenant_id, t.thread_id, t.kind) = (s.tenant_id, s.thread_id, 'run'))",
     ),
     (
         "the events of a run are numbered 1..n",
@@ -167,6 +169,33 @@ const RULES: [Rule; 20] = [
                      WHEN r.status IN ('queued', 'running')
                           THEN told.names NOT IN ('tool.call', 'tool.call tool.result')
                      ELSE told.names <> 'tool.call tool.result' END",
+    ),
+    (
+        "an end of a run that an endpoint is told of is in the outbox",
+        "SELECT concat(e.run_id, ' ', e.name, ' ', w.webhook_id) FROM run_event e
+           JOIN run r ON (r.tenant_id, r.run_id) = (e.tenant_id, e.run_id)
+           JOIN webhook w
+             ON w.tenant_id = e.tenant_id AND w.disabled_at IS NULL AND w.updated_at = w.created_at
+            AND w.created_at < e.created_at - interval '1 second'
+            AND e.name = ANY (w.events) AND (w.all_runs OR w.webhook_id = r.webhook_id)
+           LEFT JOIN webhook_delivery d
+             ON (d.tenant_id, d.webhook_id, d.run_id, d.event_seq, d.event)
+              = (e.tenant_id, w.webhook_id, e.run_id, e.seq, e.name)
+          WHERE d.delivery_id IS NULL",
+    ),
+    (
+        "an idempotency key leads to a run",
+        "SELECT concat(i.route, ' ', i.key) FROM idempotency i
+           LEFT JOIN run r ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
+          WHERE r.run_id IS NULL",
+    ),
+    (
+        "what was erased is not there",
+        "SELECT concat(t.kind, ' ', t.id) FROM tombstone t
+          WHERE EXISTS (SELECT 1 FROM thread h
+                         WHERE (h.tenant_id, h.thread_id, 'thread') = (t.tenant_id, t.id, t.kind))
+             OR EXISTS (SELECT 1 FROM run r
+                         WHERE (r.tenant_id, r.run_id, 'run') = (t.tenant_id, t.id, t.kind))",
     ),
 ];
 

@@ -1,6 +1,7 @@
 //! Runs over HTTP.
 
 mod create;
+mod delete;
 mod files;
 mod idempotency;
 mod messages;

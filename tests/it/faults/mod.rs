@@ -1,0 +1,3 @@
+//! The fault cases by their numbers; each ends with the invariants.
+
+mod keeping;
