@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{StartError, Surroundings};
 use crate::config::Config;
-use crate::engine::{Engine, tasks::Tasks};
+use crate::engine::{Engine, tasks::Tasks, webhooks};
 use crate::http::{self, serve::serve};
 use crate::store::{Store, keys};
 
@@ -49,7 +49,7 @@ impl Running {
         let engine = super::engine(config, &store, around).await?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
-        engine.tell(http::wording(&state));
+        webhooks::start(&engine, http::wording(&state));
         let serving = Tasks::default();
         let (router, tasks) = (http::router(state), serving.clone());
         serving.spawn(async move {

@@ -133,8 +133,18 @@ impl Config {
     }
 
     fn assemble(sections: Sections) -> Option<Self> {
-        let (http, database, engine, rendering, egress, providers, auth, redaction, telemetry, rest) =
-            sections;
+        let (
+            http,
+            database,
+            engine,
+            rendering,
+            egress,
+            providers,
+            auth,
+            redaction,
+            telemetry,
+            rest,
+        ) = sections;
         let (webhooks, retention) = rest;
         let (database, providers) = (database?, providers?);
         let own = auth.api_key.iter().chain(&auth.key_pepper);

@@ -138,8 +138,7 @@ mod tests {
     #[test]
     fn a_delivery_is_tried_eight_times_in_less_than_a_day() {
         let first = Duration::from_secs(5);
-        let pauses: Vec<Duration> =
-            (1..=8).map_while(|n| pause_after(n, first, 0.999)).collect();
+        let pauses: Vec<Duration> = (1..=8).map_while(|n| pause_after(n, first, 0.999)).collect();
         assert_eq!(pauses.len(), 7);
         assert!(pauses.is_sorted());
         assert!(pauses.iter().sum::<Duration>() < Duration::from_hours(24));

@@ -21,9 +21,7 @@ pub(super) fn start(context: &Arc<Context>) {
 async fn keep_loop(context: Arc<Context>) {
     while !context.tasks.is_stopping() {
         for chore in Chore::ALL {
-            if let Err(error) = do_all(&context, *chore).await {
-                tracing::warn!(%chore, %error, source = ?error, "a chore did not go through");
-            }
+            do_all(&context, *chore).await.unwrap_or_else(|error| not_done(*chore, &error));
         }
         let pause = context.parts.settings.sweep.mul_f64(0.8 + 0.4 * context.jitter());
         tokio::select! {
@@ -31,6 +29,10 @@ async fn keep_loop(context: Arc<Context>) {
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+fn not_done(chore: Chore, error: &StoreError) {
+    tracing::warn!(%chore, %error, source = ?error, "a chore did not go through");
 }
 
 /// Does a chore that is due, to its end, unless somebody else has it.

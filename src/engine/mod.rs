@@ -26,7 +26,7 @@ mod sent;
 mod tally;
 pub mod tasks;
 mod watch;
-mod webhooks;
+pub mod webhooks;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -41,7 +41,6 @@ pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use schedules::{BadCadence, Cadence};
 pub use watch::{RunWatch, Seen};
-pub use webhooks::Wording;
 
 // What a model would be sent, under this layer's name.
 pub use crate::render::prompt::{Block, PromptTurn, Role};
@@ -50,13 +49,11 @@ use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{RunId, TenantId};
-use crate::domain::memory::Finding;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
-use crate::domain::webhook::Webhook;
 use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::messages::{self, Added};
@@ -179,26 +176,6 @@ impl Engine {
         worker::start(&self.context);
         schedules::start(&self.context);
         keeping::start(&self.context);
-    }
-
-    /// Starts telling endpoints of events, in these words.
-    pub fn tell(&self, wording: Arc<dyn Wording>) {
-        webhooks::start(&self.context, wording);
-    }
-
-    /// The secret that deliveries to an endpoint are signed with, as its owner is shown it.
-    pub fn webhook_secret(&self, tenant: &TenantId, webhook: &Webhook) -> String {
-        webhooks::secret(&self.context, tenant, webhook)
-    }
-
-    /// Whether a URL that a caller named may be called. `at` is the pointer to it in their document.
-    ///
-    /// # Errors
-    /// [`AgentlingError::EgressDenied`] when it may not.
-    pub fn check_url(&self, url: &str, at: &str) -> Result<(), AgentlingError> {
-        self.context.parts.toolbox.check_url(url).map_err(|refusal| {
-            AgentlingError::EgressDenied(Finding::new(at, "egress_denied", refusal.to_string()))
-        })
     }
 
     /// The background tasks, for others who need one.

@@ -7,8 +7,8 @@
 #![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
 
 pub mod agents;
-pub mod embedded;
 pub mod chores;
+pub mod embedded;
 pub mod erasure;
 pub mod events;
 pub mod idempotency;

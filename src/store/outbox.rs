@@ -48,15 +48,11 @@ pub async fn claim(
     tokens: &[Uuid],
     at_most: Duration,
 ) -> Result<Vec<DueDelivery>, StoreError> {
-    let rows = sqlx::query_file!(
-        "src/store/outbox.sql",
-        tokens,
-        interval(at_most),
-        UNDER_WAY_PER_WEBHOOK
-    )
-    .fetch_all(store.worker())
-    .await
-    .map_err(StoreError::of_write)?;
+    let rows =
+        sqlx::query_file!("src/store/outbox.sql", tokens, interval(at_most), UNDER_WAY_PER_WEBHOOK)
+            .fetch_all(store.worker())
+            .await
+            .map_err(StoreError::of_write)?;
     rows.into_iter()
         .map(|row| {
             let id = DeliveryId::from(row.delivery_id);

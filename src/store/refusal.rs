@@ -28,4 +28,3 @@ pub(super) async fn of(
         _ => Ok(None),
     }
 }
-

@@ -4,9 +4,9 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+pub(super) use super::events::insert as insert_event;
 use super::idempotency::IdempotencyKey;
 use super::rows::{At, labels, to_json, to_json_opt};
-pub(super) use super::events::insert as insert_event;
 use super::{Store, StoreError, idempotency, refusal, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};

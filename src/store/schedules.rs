@@ -275,13 +275,7 @@ pub async fn due(store: &Store) -> Result<Vec<DueSchedule>, StoreError> {
             let id = ScheduleId::from(row.schedule_id);
             let tenant = TenantId::parse(&row.tenant_id)
                 .map_err(|_| At { table: "schedule", id: &id }.wrong("tenant_id"))?;
-            Ok(DueSchedule {
-                tenant,
-                id,
-                due_at: row.next_at,
-                is_busy: row.is_busy,
-                now: row.now,
-            })
+            Ok(DueSchedule { tenant, id, due_at: row.next_at, is_busy: row.is_busy, now: row.now })
         })
         .collect()
 }

@@ -11,7 +11,9 @@
 //! out nothing is due, and in the hour that comes twice everything is due twice.
 
 use chrono::offset::LocalResult;
-use chrono::{DateTime, Datelike as _, Days, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
+use chrono::{
+    DateTime, Datelike as _, Days, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _, Utc,
+};
 use chrono_tz::Tz;
 
 const MONTHS: [&str; 12] =
@@ -210,9 +212,26 @@ mod tests {
     #[test]
     fn what_is_no_cadence_is_refused() {
         for cron in [
-            "", "*", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *",
-            "* * * 13 *", "* * * * 8", "5-1 * * * *", "*/0 * * * *", "5/2 * * * *", "a * * * *",
-            "1,,2 * * * *", "-1 * * * *", "+1 * * * *", "001 * * * *", "* * * foo *", "1- * * * *",
+            "",
+            "*",
+            "* * * *",
+            "* * * * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * 32 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "5-1 * * * *",
+            "*/0 * * * *",
+            "5/2 * * * *",
+            "a * * * *",
+            "1,,2 * * * *",
+            "-1 * * * *",
+            "+1 * * * *",
+            "001 * * * *",
+            "* * * foo *",
+            "1- * * * *",
         ] {
             assert_eq!(Cadence::parse(cron, "UTC"), Err(BadCadence::Cron), "{cron}");
         }

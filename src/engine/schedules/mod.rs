@@ -6,8 +6,8 @@ mod cadence;
 
 use std::sync::Arc;
 
-use super::accept::{self, StartRun, ThreadChoice, WhichAgent};
 use super::Context;
+use super::accept::{self, StartRun, ThreadChoice, WhichAgent};
 use crate::domain::schedule::{Firing, OnOverlap, Schedule, SkipReason};
 use crate::error::AgentlingError;
 use crate::store::agents::AgentRef;
@@ -54,7 +54,8 @@ async fn fire(
     let cadence = Cadence::parse(&schedule.cron, &schedule.timezone).ok();
     let next_at = cadence.and_then(|cadence| cadence.next_after(due.now.max(due.due_at)));
     let firing = Firing { schedule: due.id, due_at: due.due_at, next_at };
-    let pass = async |reason| Ok(schedules::pass(context.store(), &due.tenant, &firing, reason).await?);
+    let pass =
+        async |reason| Ok(schedules::pass(context.store(), &due.tenant, &firing, reason).await?);
     if due.is_busy {
         return pass(SkipReason::Overlap).await;
     }
@@ -91,8 +92,7 @@ fn request(schedule: &Schedule, firing: Firing) -> StartRun {
     StartRun {
         id: None,
         agent: WhichAgent::Stored(AgentRef::Id(schedule.agent_id), schedule.agent_version),
-        thread: thread
-            .map_or(ThreadChoice::New, |id| ThreadChoice::Existing { id, reset: false }),
+        thread: thread.map_or(ThreadChoice::New, |id| ThreadChoice::Existing { id, reset: false }),
         input: schedule.input.clone(),
         max_steps: None,
         run_timeout: None,

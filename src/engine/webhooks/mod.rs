@@ -13,8 +13,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 
-use super::Context;
+use super::{Context, Engine};
 use crate::domain::id::TenantId;
+use crate::domain::memory::Finding;
 use crate::domain::webhook::{Attempted, DeliveryError, Webhook, pause_after};
 use crate::error::AgentlingError;
 use crate::store::outbox::{self, DueDelivery};
@@ -33,13 +34,25 @@ pub trait Wording: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'a, Result<Option<Vec<u8>>, AgentlingError>>;
 }
 
-/// The secret of an endpoint, as its owner is shown it.
-pub(super) fn secret(context: &Context, tenant: &TenantId, webhook: &Webhook) -> String {
-    let shared = &context.parts.webhook_secret;
+/// The secret that deliveries to an endpoint are signed with, as its owner is shown it.
+pub fn secret(engine: &Engine, tenant: &TenantId, webhook: &Webhook) -> String {
+    let shared = &engine.context.parts.webhook_secret;
     sign::shown(&sign::secret(shared, tenant, webhook.id, webhook.secret_version))
 }
 
-pub(super) fn start(context: &Arc<Context>, wording: Arc<dyn Wording>) {
+/// Whether a URL that a caller named may be called. `at` is the pointer to it in their document.
+///
+/// # Errors
+/// [`AgentlingError::EgressDenied`] when it may not.
+pub fn check_url(engine: &Engine, url: &str, at: &str) -> Result<(), AgentlingError> {
+    engine.context.parts.toolbox.check_url(url).map_err(|refusal| {
+        AgentlingError::EgressDenied(Finding::new(at, "egress_denied", refusal.to_string()))
+    })
+}
+
+/// Starts telling endpoints of events, in these words.
+pub fn start(engine: &Engine, wording: Arc<dyn Wording>) {
+    let context = &engine.context;
     context.tasks.spawn(deliver_loop(Arc::clone(context), wording));
 }
 
@@ -96,32 +109,32 @@ fn patience(context: &Context) -> Duration {
     context.parts.webhooks.timeout.saturating_mul(2) + Duration::from_secs(1)
 }
 
-/// Makes a delivery, or tries to.
+/// Makes a delivery, or tries to, and writes down what came of it.
 async fn deliver(context: &Context, wording: &dyn Wording, delivery: &DueDelivery) {
-    let attempted = match wording.body(delivery).await {
-        Ok(Some(body)) => context.parts.toolbox.post(post(context, delivery, body)).await,
-        Ok(None) => return,
-        Err(error) => {
-            let id = delivery.id;
-            tracing::warn!(delivery = %id, %error, source = ?error, "an event could not be worded");
-            Attempted::failed(DeliveryError::Unreadable)
-        }
-    };
+    let attempted = attempt(context, wording, delivery).await;
     if let Err(error) = settle(context, delivery, attempted).await {
         let id = delivery.id;
         tracing::warn!(delivery = %id, %error, source = ?error, "a delivery was not written down");
     }
 }
 
+async fn attempt(context: &Context, wording: &dyn Wording, delivery: &DueDelivery) -> Attempted {
+    let unreadable = Attempted::failed(DeliveryError::Unreadable);
+    match wording.body(delivery).await {
+        Ok(Some(body)) => context.parts.toolbox.post(post(context, delivery, body)).await,
+        Ok(None) => unreadable,
+        Err(error) => {
+            let id = delivery.id;
+            tracing::warn!(delivery = %id, %error, source = ?error, "an event could not be worded");
+            unreadable
+        }
+    }
+}
+
 fn post(context: &Context, delivery: &DueDelivery, body: Vec<u8>) -> Post {
     let timestamp = context.now().timestamp();
     let secret = |version: &i32| {
-        sign::secret(
-            &context.parts.webhook_secret,
-            &delivery.tenant,
-            delivery.webhook,
-            *version,
-        )
+        sign::secret(&context.parts.webhook_secret, &delivery.tenant, delivery.webhook, *version)
     };
     let secrets: Vec<_> = delivery.secret_versions.iter().map(secret).collect();
     Post {

@@ -26,7 +26,7 @@ pub(super) async fn create(
     Body(new): Body<NewSchedule>,
 ) -> Result<Reply<ScheduleView>, Problem> {
     let id = ScheduleId::from(app.ids.sortable());
-    let schedule = new.schedule(&app, &caller, (id, app.clock.now())).await?;
+    let schedule = new.schedule(&app, &caller, (id, None)).await?;
     schedules::create(&app.store, &caller.tenant, &schedule).await?;
     let tag = etag(&schedule);
     Ok(Reply::created(format!("/v1/schedules/{id}"), schedule.into()).etag(tag))

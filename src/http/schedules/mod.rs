@@ -20,9 +20,11 @@ use crate::store;
 
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(create::create, list::list))
-        .routes(routes!(get::get, put::put, delete::delete))
+    OpenApiRouter::new().routes(routes!(create::create, list::list)).routes(routes!(
+        get::get,
+        put::put,
+        delete::delete
+    ))
 }
 
 /// The schedule that a path names.

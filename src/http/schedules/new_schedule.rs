@@ -75,7 +75,7 @@ impl NewSchedule {
         self,
         app: &AppState,
         caller: &Caller,
-        (id, created_at): (ScheduleId, DateTime<Utc>),
+        (id, created_at): (ScheduleId, Option<DateTime<Utc>>),
     ) -> Result<Schedule, AgentlingError> {
         let cadence = self.check()?;
         let agent_id = self.agent(app, caller).await?;
@@ -102,7 +102,7 @@ impl NewSchedule {
             last_at: None,
             last_run_id: None,
             last_skip: None,
-            created_at,
+            created_at: created_at.unwrap_or(now),
             updated_at: now,
         })
     }
@@ -122,7 +122,8 @@ impl NewSchedule {
         check_input(&mut checks, &self.input.shown());
         checks.metadata("/metadata", &self.metadata);
         checks.finish()?;
-        cadence.map_err(|error| AgentlingError::invalid("/cron", "invalid_value", &error.to_string()))
+        cadence
+            .map_err(|error| AgentlingError::invalid("/cron", "invalid_value", &error.to_string()))
     }
 
     /// The agent that is named, if it takes runs.

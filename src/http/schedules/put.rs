@@ -32,7 +32,7 @@ pub(super) async fn put(
 ) -> Result<Reply<ScheduleView>, Problem> {
     let seen = find(&app, &caller, id).await?;
     if_match.check(&etag(&seen))?;
-    let new = new.schedule(&app, &caller, (id, seen.created_at)).await?;
+    let new = new.schedule(&app, &caller, (id, Some(seen.created_at))).await?;
     let revision = (if_match != IfMatch::Absent).then_some(seen.revision);
     let changed = schedules::replace(&app.store, &caller.tenant, &new, revision).await;
     let changed = changed.map_err(|error| if_match.explain(error))?;

@@ -7,6 +7,7 @@ use super::view::WebhookView;
 use crate::domain::agent::Metadata;
 use crate::domain::id::WebhookId;
 use crate::domain::webhook::Webhook;
+use crate::engine::webhooks::secret;
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
 use crate::http::extract::Body;
@@ -32,9 +33,9 @@ pub(super) async fn create(
     Body(new): Body<NewWebhook>,
 ) -> Result<Reply<WebhookView>, Problem> {
     new.check(&app)?;
-    let webhook = new.onto(blank(&app), &app);
+    let webhook = new.onto(&blank(&app), &app);
     webhooks::create(&app.store, &caller.tenant, &webhook).await?;
-    let secret = app.engine.webhook_secret(&caller.tenant, &webhook);
+    let secret = secret(&app.engine, &caller.tenant, &webhook);
     let location = format!("/v1/webhooks/{}", webhook.id);
     Ok(Reply::created(location, WebhookView::from(webhook).with_secret(secret)))
 }

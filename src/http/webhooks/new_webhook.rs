@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::domain::agent::Metadata;
 use crate::domain::event::EventName;
 use crate::domain::webhook::Webhook;
+use crate::engine::webhooks::check_url;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::extract::Checks;
@@ -59,11 +60,11 @@ impl NewWebhook {
         checks.require(says_something, "/events", "too_few", "must name at least one event");
         checks.metadata("/metadata", &self.metadata);
         checks.finish()?;
-        app.engine.check_url(&self.url, "/url")
+        check_url(&app.engine, &self.url, "/url")
     }
 
     /// An endpoint as it is to be, from one as it was.
-    pub(super) fn onto(self, webhook: Webhook, app: &AppState) -> Webhook {
+    pub(super) fn onto(self, webhook: &Webhook, app: &AppState) -> Webhook {
         let all = || EventName::ALL.iter().copied();
         let events: BTreeSet<EventName> = match self.events {
             Some(events) => events.into_iter().collect(),
@@ -77,7 +78,7 @@ impl NewWebhook {
             metadata: self.metadata,
             updated_at: now,
             disabled_at: (!self.enabled).then_some(now),
-            ..webhook
+            ..*webhook
         }
     }
 }

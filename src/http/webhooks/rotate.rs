@@ -4,6 +4,7 @@ use axum::extract::State;
 
 use super::view::WebhookView;
 use crate::domain::id::WebhookId;
+use crate::engine::webhooks::secret;
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
 use crate::http::extract::{EmptyObject, OptionalBody, PathId};
@@ -28,6 +29,6 @@ pub(super) async fn rotate(
 ) -> Result<Reply<WebhookView>, Problem> {
     let rotated = webhooks::rotate(&app.store, &caller.tenant, id, app.clock.now()).await?;
     let webhook = rotated.ok_or_else(Problem::not_found)?;
-    let secret = app.engine.webhook_secret(&caller.tenant, &webhook);
+    let secret = secret(&app.engine, &caller.tenant, &webhook);
     Ok(Reply::ok(WebhookView::from(webhook).with_secret(secret)))
 }

@@ -10,7 +10,7 @@ use crate::domain::event::EventName;
 use crate::domain::id::RunId;
 use crate::domain::page::PageRequest;
 use crate::domain::redaction::RedactionChannel;
-use crate::engine::Wording;
+use crate::engine::webhooks::Wording;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::runs::views_on;
@@ -49,12 +49,14 @@ impl Wording for Words {
 
 async fn body(app: &AppState, due: &DueDelivery) -> Result<Option<Vec<u8>>, AgentlingError> {
     let Some(run) = runs::get(&app.store, &due.tenant, due.run).await? else { return Ok(None) };
-    let page = PageRequest { limit: 1, after: Some(due.event_seq - 1) };
+    // The one behind it is read too: what a run was asked is in the step that is recorded with it.
+    let page = PageRequest { limit: 2, after: Some(due.event_seq - 1) };
     let found = events::list(&app.store, &due.tenant, due.run, &page).await?.items;
     let channel = RedactionChannel::Webhook;
     let who = (&due.tenant, channel);
     let views = views_on(&app.engine, &app.store, who, (&run, &found)).await?;
-    let (Some(event), Some(view)) = (found.first(), views.first()) else { return Ok(None) };
+    let view = views.iter().find(|view| view.id() == due.event_seq);
+    let (Some(event), Some(view)) = (found.first(), view) else { return Ok(None) };
     let body = Body {
         event: event.name,
         timestamp: event.created_at.into(),

@@ -34,8 +34,7 @@ async fn make_due(app: &TestApp) {
 }
 
 const MOVED_ON: &str = "SELECT bool_and(next_at > now()) FROM schedule";
-const NO_RUN_IS_ACTIVE: &str =
-    "SELECT count(*) > 0 AND bool_and(finished_at IS NOT NULL) FROM run";
+const NO_RUN_IS_ACTIVE: &str = "SELECT count(*) > 0 AND bool_and(finished_at IS NOT NULL) FROM run";
 
 #[tokio::test]
 async fn a_schedule_is_made_read_listed_changed_and_removed() {

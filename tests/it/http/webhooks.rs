@@ -164,7 +164,12 @@ async fn for_a_day_after_a_rotation_both_secrets_sign() {
     app.tools.wait_for(1).await;
     let signed = |secret: &Value, n: usize| {
         let seen = &app.tools.seen()[n];
-        signature(secret["secret"].as_str().unwrap(), &seen.webhook[0], &seen.webhook[1], &seen.text)
+        signature(
+            secret["secret"].as_str().unwrap(),
+            &seen.webhook[0],
+            &seen.webhook[1],
+            &seen.text,
+        )
     };
     let both = format!("{} {}", signed(&after, 0), signed(&before, 0));
     assert_eq!(app.tools.seen()[0].webhook[2], both);
@@ -212,7 +217,10 @@ async fn a_redirect_is_not_followed() {
     app.run(&speaker("a", "Hello."), "hi").await;
     until(&app.db, "SELECT count(*) = 1 FROM webhook_delivery WHERE last_status = 307").await;
     let delivery = deliveries(&app, &webhook).await[0].clone();
-    assert_eq!((&delivery["state"], &delivery["last_error"]), (&json!("pending"), &json!("status")));
+    assert_eq!(
+        (&delivery["state"], &delivery["last_error"]),
+        (&json!("pending"), &json!("status"))
+    );
 }
 
 #[tokio::test]

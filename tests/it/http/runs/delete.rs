@@ -49,9 +49,7 @@ async fn the_other_runs_of_a_thread_outlive_one_that_is_erased() {
     let model = FakeModel::start(says).await;
     let agent = json!({ "name": "a", "model": model.spec(false) });
     let first = app.run(&agent, "first words").await;
-    let next = |input: &str, reset: bool| {
-        json!({ "agent": agent, "thread_id": first["thread_id"], "input": input, "reset": reset })
-    };
+    let next = |input: &str, reset: bool| json!({ "agent": agent, "thread_id": first["thread_id"], "input": input, "reset": reset });
     let second = app.run_body(&next("second words", false)).await;
     assert_eq!(app.delete(&path(&first)).await.status, 204);
 
