@@ -123,6 +123,8 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
         run_timeout: None,
         metadata: std::collections::BTreeMap::default(),
         idempotency: None,
+        webhook: None,
+        firing: None,
     };
     // Watched from before it begins, so that nothing of what is said is missed.
     let mut watch = running.engine.watch(&tenant, id);

@@ -109,8 +109,13 @@ pub async fn engine(
     let keys = ProviderKeys::of(&config.providers);
     let offered = around.ids.secret()?;
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
+    let offered = around.ids.secret()?;
+    let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
     Ok(Engine::new(Parts {
         redaction: redaction(config, secret),
+        webhooks: config.webhooks,
+        webhook_secret,
+        retention: config.retention,
         store: store.clone(),
         models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
         toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{StartError, Surroundings};
 use crate::config::Config;
-use crate::engine::{Engine, tasks::Tasks};
+use crate::engine::{Engine, tasks::Tasks, webhooks};
 use crate::http;
 use crate::http::serve::{Patience, serve};
 use crate::store::{Store, keys};
@@ -50,6 +50,7 @@ impl Running {
         let engine = super::engine(config, &store, around).await?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
+        webhooks::start(&engine, http::wording(&state));
         let serving = Tasks::default();
         let patience = Patience { grace: GRACE, stall: config.streams.stall };
         let (router, tasks) = (http::router(state), serving.clone());

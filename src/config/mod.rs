@@ -10,12 +10,14 @@ mod providers;
 mod reader;
 mod redaction;
 mod rendering;
+mod retention;
 mod setting;
 mod source;
 mod streams;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 pub use auth::Auth;
 pub use database::Database;
@@ -26,10 +28,12 @@ pub use http::Http;
 pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
+pub use retention::Retention;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
 pub use streams::Streams;
 pub use telemetry::{LogFormat, Telemetry};
+pub use webhooks::Webhooks;
 
 use std::sync::LazyLock;
 
@@ -63,6 +67,11 @@ const BEFORE_KEYS: &[Setting] = &[
     engine::HEARTBEAT,
     engine::SWEEP,
     engine::DRAIN,
+    webhooks::TIMEOUT,
+    webhooks::RETRY,
+    retention::THREADS,
+    retention::LEDGER,
+    retention::DELIVERIES,
 ];
 
 const AFTER_KEYS: &[Setting] = &[
@@ -103,6 +112,10 @@ pub struct Config {
     pub redaction: Redaction,
     /// What is logged and how.
     pub telemetry: Telemetry,
+    /// How endpoints are told of events.
+    pub webhooks: Webhooks,
+    /// How long what is stored is kept.
+    pub retention: Retention,
 }
 
 impl Config {
@@ -124,6 +137,7 @@ impl Config {
             Auth::read(&mut reader),
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
+            (Webhooks::read(&mut reader), Retention::read(&mut reader)),
         );
         reader.finish(Self::assemble(sections))
     }
@@ -140,7 +154,9 @@ impl Config {
             auth,
             redaction,
             telemetry,
+            rest,
         ) = sections;
+        let (webhooks, retention) = rest;
         let (database, providers) = (database?, providers?);
         let own = auth.api_key.iter().chain(&auth.key_pepper);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
@@ -155,6 +171,8 @@ impl Config {
             auth,
             redaction,
             telemetry: telemetry?,
+            webhooks: webhooks?,
+            retention: retention?,
         })
     }
 }
@@ -171,4 +189,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
+    (Option<Webhooks>, Option<Retention>),
 );

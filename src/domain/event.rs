@@ -50,6 +50,24 @@ impl EventName {
             Self::RunCompleted | Self::RunFailed | Self::RunCancelled | Self::RunInterrupted
         )
     }
+
+    /// Whether endpoints can be told of it: it is about the run as a whole and no matter of a worker.
+    pub const fn is_told(self) -> bool {
+        !matches!(
+            self,
+            Self::RunStarted
+                | Self::TurnStarted
+                | Self::TurnRestarted
+                | Self::ToolCall
+                | Self::ToolResult
+                | Self::StepRecorded
+        )
+    }
+
+    /// Whether endpoints that name no events are told of it: somebody may be waiting for it.
+    pub const fn is_told_by_default(self) -> bool {
+        self.is_told() && !matches!(self, Self::RunCreated | Self::RunResumed)
+    }
 }
 
 /// A durable event as stored.

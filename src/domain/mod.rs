@@ -25,6 +25,9 @@
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
+//! | webhook, delivery | an endpoint that events are told to / an event on its way there |
+//! | schedule, due time | a run that the clock starts / the moment when it does |
+//! | tombstone | what is left of what was erased |
 //! | problem | an RFC 9457 answer |
 //! | caller, tenant | who asks, for whom |
 
@@ -49,9 +52,11 @@ pub mod request;
 pub mod retry;
 pub mod run;
 pub mod run_message;
+pub mod schedule;
 pub mod script;
 pub mod step;
 pub mod tag;
 pub mod thread;
 pub mod tool;
 pub mod wait;
+pub mod webhook;

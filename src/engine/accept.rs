@@ -7,9 +7,11 @@ use uuid::Uuid;
 
 use super::Context;
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
+use crate::domain::id::{RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
+use crate::domain::memory::Finding;
 use crate::domain::run::{Run, RunFacts};
+use crate::domain::schedule::Firing;
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
@@ -60,6 +62,10 @@ pub struct StartRun {
     pub metadata: Metadata,
     /// The key the request came with.
     pub idempotency: Option<IdempotencyKey>,
+    /// The endpoint that is told of it.
+    pub webhook: Option<WebhookId>,
+    /// The due time of the schedule that starts it.
+    pub firing: Option<Firing>,
 }
 
 /// A run that was accepted, now or before.
@@ -86,6 +92,11 @@ pub(super) async fn start(
             Ok(Started { run: new.run, is_replay: false })
         }
         Ok(Accepted::Replayed(run)) => Ok(Started { run: run.as_accepted(), is_replay: true }),
+        Ok(Accepted::NoSuchWebhook) => {
+            let place = Finding::new("/webhook", "unknown_webhook", "there is no such endpoint");
+            Err(AgentlingError::Invalid(vec![place]))
+        }
+        Ok(Accepted::NotDue) => Err(AgentlingError::VersionConflict),
         Ok(Accepted::NoSuchThread) => Err(AgentlingError::NotFound { kind: "thread" }),
         Ok(Accepted::QueueFull) => {
             Err(AgentlingError::TenantQueueFull { limit: QUEUED_PER_TENANT.into() })
@@ -135,6 +146,8 @@ async fn prepare(
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: start.input })),
         op_id: ids.random(),
         idempotency: start.idempotency,
+        webhook: start.webhook,
+        firing: start.firing,
     })
 }
 

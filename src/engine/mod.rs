@@ -21,6 +21,7 @@ mod dry_run;
 pub mod feed;
 mod inbox;
 mod journal;
+mod keeping;
 mod leases;
 mod perform;
 mod predecessor;
@@ -30,12 +31,14 @@ mod relay;
 mod replay;
 mod replies;
 mod sanitise;
+mod schedules;
 mod sent;
 mod tail;
 mod tally;
 pub mod tasks;
 mod told;
 mod watch;
+pub mod webhooks;
 mod window;
 mod worker;
 
@@ -53,6 +56,7 @@ pub use diagnosis::diagnose;
 pub use diff::{Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff};
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment};
+pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
@@ -128,6 +132,12 @@ pub struct Parts {
     pub settings: config::Engine,
     /// How new threads are framed.
     pub rendering: config::Rendering,
+    /// How endpoints are told of events.
+    pub webhooks: config::Webhooks,
+    /// What the secrets of endpoints are derived from.
+    pub webhook_secret: [u8; 32],
+    /// How long what is stored is kept.
+    pub retention: config::Retention,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
 }
@@ -188,9 +198,11 @@ impl Engine {
         }
     }
 
-    /// Starts the workers: claiming, heartbeat, sweeping.
+    /// Starts the workers: claiming, heartbeat, sweeping, and what the clock starts and forgets.
     pub fn work(&self) {
         worker::start(&self.context);
+        schedules::start(&self.context);
+        keeping::start(&self.context);
     }
 
     /// The background tasks, for others who need one.
@@ -283,11 +295,11 @@ impl Engine {
     /// When the database does not answer.
     pub async fn tell(
         &self,
-        tenant: &TenantId,
+        (tenant, channel): (&TenantId, RedactionChannel),
         run: &Run,
         events: Vec<RunEvent>,
     ) -> Result<Told, AgentlingError> {
-        told::tell(&self.context, tenant, run, events).await
+        told::tell(&self.context, (tenant, channel), run, events).await
     }
 
     /// The client that a run was started for went away before it had what it waited for.

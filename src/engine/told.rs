@@ -79,7 +79,7 @@ fn span(events: &[RunEvent]) -> Option<(i64, i64)> {
 /// All of some events with what they are about.
 pub(super) async fn tell(
     context: &Context,
-    tenant: &TenantId,
+    (tenant, channel): (&TenantId, RedactionChannel),
     run: &Run,
     events: Vec<RunEvent>,
 ) -> Result<Told, AgentlingError> {
@@ -94,7 +94,7 @@ pub(super) async fn tell(
         None => Vec::new(),
     };
     let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
-    let redactors = redaction::redactors(context, tenant, RedactionChannel::Api, places).await?;
+    let redactors = redaction::redactors(context, tenant, channel, places).await?;
     Ok(Told { run: run.clone(), events, steps, redactors, bytes: 0 })
 }
 
@@ -117,6 +117,6 @@ pub(super) async fn tell_some(
         events.truncate(n_fit.max(1));
         bytes = usize::try_from(total).unwrap_or_default();
     }
-    let told = tell(context, tenant, run, events).await?;
+    let told = tell(context, (tenant, RedactionChannel::Api), run, events).await?;
     Ok(Told { bytes, ..told })
 }

@@ -20,6 +20,7 @@ mod render;
 pub mod reply;
 mod requests;
 mod runs;
+mod schedules;
 pub mod serve;
 mod state;
 mod steps;
@@ -27,6 +28,7 @@ mod steps;
 mod tests;
 mod threads;
 mod time;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -43,6 +45,7 @@ pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
 pub use runs::{StreamLimits, StreamSlots, shown_event};
 pub use state::{AppState, Readiness};
+pub use webhooks::wording;
 
 /// Endpoints that belong to a tenant: one line a resource.
 fn tenant_endpoints() -> OpenApiRouter<AppState> {
@@ -53,6 +56,8 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(steps::routes())
         .merge(requests::routes())
         .merge(render::routes())
+        .merge(webhooks::routes())
+        .merge(schedules::routes())
 }
 
 /// Endpoints that need no key.
@@ -68,6 +73,7 @@ pub fn router(state: AppState) -> Router {
     document.merge(tenant_document);
     let tenant = tenant
         .layer(Extension(state.body_limits))
+        .layer(from_fn_with_state(state.clone(), layers::tell_gone))
         .layer(from_fn_with_state(parametric, layers::check_query))
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));

@@ -1,11 +1,12 @@
 //! Durable events, in the order of their run.
 
 use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
 
 use super::deltas::{Piece, PieceRow, stored};
-use super::rows::At;
+use super::rows::{At, to_json};
 use super::{Store, StoreError};
-use crate::domain::event::{AskedFallback, EventData, RunEvent};
+use crate::domain::event::{AskedFallback, EventData, EventName, RunEvent};
 use crate::domain::id::{RunId, TenantId, ThreadId};
 use crate::domain::page::{Page, PageRequest};
 
@@ -244,4 +245,47 @@ pub async fn fitting(
     .await
     .map_err(StoreError::of_read)?;
     Ok(row.map(|row| (row.seq, row.total)))
+}
+
+/// Writes an event beside other writes, and what endpoints are to be told of it.
+pub(super) async fn insert(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    (run, seq): (RunId, i64),
+    (name, data): &(EventName, EventData),
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "WITH told AS (
+             INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
+             VALUES ($1, $2, $3, $4, ($5::text)::json, $6)
+          RETURNING tenant_id, run_id, seq, name, created_at
+         )
+         -- The outbox, as in the append of a worker.
+         INSERT INTO webhook_delivery (tenant_id, webhook_id, run_id, event_seq, delivery_id, event,
+                                       state, due_at, created_at)
+         SELECT t.tenant_id, w.webhook_id, t.run_id, t.seq,
+                substr(encode(sha256(convert_to(
+                    concat_ws(' ', w.webhook_id, t.run_id, t.seq), 'UTF8')), 'hex'), 1, 32)::uuid,
+                t.name, 'pending', now(), t.created_at
+           FROM told t
+           JOIN run r
+             ON r.tenant_id = t.tenant_id
+            AND r.run_id = t.run_id
+           JOIN webhook w
+             ON w.tenant_id = t.tenant_id
+            AND w.disabled_at IS NULL
+            AND (w.all_runs OR w.webhook_id = r.webhook_id)
+            AND t.name = ANY (w.events)",
+        tenant.as_str(),
+        run.uuid(),
+        seq,
+        name.label(),
+        to_json(data)?,
+        now
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
 }

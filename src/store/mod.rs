@@ -9,8 +9,10 @@
 mod accept;
 pub mod agents;
 pub mod answers;
+pub mod chores;
 pub mod deltas;
 pub mod embedded;
+pub mod erasure;
 pub mod events;
 pub mod forks;
 pub mod idempotency;
@@ -20,15 +22,20 @@ pub mod lease;
 pub mod ledger;
 pub mod messages;
 pub mod operator;
+pub mod outbox;
 pub mod redaction;
+pub mod retention;
 pub mod runs;
+pub mod schedules;
 pub mod steer;
 pub mod steps;
 pub mod threads;
+pub mod webhooks;
 
 mod error;
 mod patience;
 mod pool;
+mod refusal;
 mod rows;
 
 pub use error::{Conflict, StoreError};

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgPool};
 
@@ -57,7 +57,17 @@ impl Store {
     /// When a migration fails, or when the database was migrated by a version that is not this one's
     /// ancestor.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        MIGRATIONS.run(&self.critical).await.map_err(StoreError::Migration)
+        let options = self.critical.connect_options();
+        // A migration may take longer than a statement of a server that serves. Nothing waits for a lock
+        // longer than that, though: whoever serves would stand behind it.
+        let options = (*options).clone().options([("statement_timeout", "0")]);
+        for _ in 1..MIGRATE_TRIES {
+            match migrate_once(&options).await {
+                Err(error) if has_waited(&error) => {}
+                ended => return ended.map_err(StoreError::Migration),
+            }
+        }
+        migrate_once(&options).await.map_err(StoreError::Migration)
     }
 
     /// Whether the database answers and has every migration of this version.
@@ -102,6 +112,26 @@ impl Store {
     pub(super) const fn critical(&self) -> &PgPool {
         &self.critical
     }
+}
+
+/// How often a lock is waited for, two seconds each time: ten minutes for a replica that migrates.
+const MIGRATE_TRIES: u32 = 300;
+
+/// Migrates on a connection of its own: the migrator keeps its lock when it fails, and only the end of the
+/// session gives it back.
+async fn migrate_once(options: &PgConnectOptions) -> Result<(), MigrateError> {
+    let mut connection = options.connect().await?;
+    let migrated = MIGRATIONS.run(&mut connection).await;
+    drop(connection.close().await);
+    migrated
+}
+
+/// Whether a migration gave up because somebody else had what it needed.
+fn has_waited(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return false;
+    };
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "55P03")
 }
 
 /// Connects once and hangs up, to learn whether and why not a database can be reached.

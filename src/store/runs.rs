@@ -8,17 +8,18 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 pub use super::accept::accept;
+pub(super) use super::events::insert as insert_event;
 use super::idempotency::{IdempotencyKey, interval};
 use super::rows::{At, labels, to_json, to_json_opt};
-use super::{Store, StoreError, idempotency, threads};
-
+use super::{Store, StoreError, idempotency, refusal, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
+use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::model::Usage;
 use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::run::{Run, RunFacts, RunStatus};
+use crate::domain::schedule::Firing;
 use crate::domain::step::{InputPart, StepContent};
 use crate::domain::thread::Thread;
 
@@ -108,6 +109,10 @@ pub struct NewRun {
     pub op_id: Uuid,
     /// The key the request came with.
     pub idempotency: Option<IdempotencyKey>,
+    /// The endpoint that is told of it.
+    pub webhook: Option<WebhookId>,
+    /// The due time of the schedule that starts it.
+    pub firing: Option<Firing>,
 }
 
 /// How a run was received.
@@ -121,6 +126,10 @@ pub enum Accepted {
     NoSuchThread,
     /// The tenant has as many runs waiting as it may.
     QueueFull,
+    /// There is no such endpoint.
+    NoSuchWebhook,
+    /// Somebody else has started a run for this due time, or the schedule was changed.
+    NotDue,
 }
 
 /// Accepts a run, unless the answer is lost.
@@ -136,6 +145,9 @@ pub(super) async fn accept_once(
         drop(tx);
         let run = get(store, tenant, before).await?;
         return Ok(run.map_or(Accepted::NoSuchThread, Accepted::Replayed));
+    }
+    if let Some(refusal) = refusal::of(&mut tx, tenant, new).await? {
+        return Ok(refusal);
     }
     let task_seq = if let Some(thread) = &new.new_thread {
         threads::insert(&mut tx, tenant, thread).await?;
@@ -206,9 +218,9 @@ async fn insert(
     sqlx::query!(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
-                          metadata, created_at, memory_from)
+                          metadata, created_at, webhook_id, memory_from)
          VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, now() + $8::interval, $9, 3, now(), $10,
-                 ($11::text)::json, $12,
+                 ($11::text)::json, $12, $13,
                  (SELECT memory_from FROM thread WHERE tenant_id = $1 AND thread_id = $3))",
         tenant.as_str(),
         run.id.uuid(),
@@ -221,7 +233,8 @@ async fn insert(
         task_seq + 1,
         new.op_id,
         to_json(&run.metadata)?,
-        run.created_at
+        run.created_at,
+        new.webhook.map(WebhookId::uuid)
     )
     .execute(&mut *tx)
     .await
@@ -247,29 +260,6 @@ async fn insert(
     insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await?;
     let event = (EventName::StepRecorded, EventData::Step { step_seq: task_seq, turn: 0 });
     insert_event(tx, tenant, (run.id, 2), &event, run.created_at).await
-}
-
-pub(super) async fn insert_event(
-    tx: &mut PgConnection,
-    tenant: &TenantId,
-    (run, seq): (RunId, i64),
-    (name, data): &(EventName, EventData),
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    sqlx::query!(
-        "INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
-         VALUES ($1, $2, $3, $4, ($5::text)::json, $6)",
-        tenant.as_str(),
-        run.uuid(),
-        seq,
-        name.label(),
-        to_json(data)?,
-        now
-    )
-    .execute(tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(())
 }
 
 /// A run.

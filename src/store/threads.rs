@@ -301,35 +301,6 @@ pub async fn replace_memory(
     }))
 }
 
-/// Threads that are named when they keep another one from being deleted.
-const MAX_REFERENCES: i64 = 20;
-
-/// Deletes a thread with its runs and its history. `false` when there is no such thread.
-///
-/// # Errors
-/// [`Conflict::ThreadBusy`] while a run is active on it, [`Conflict::InUse`] while forks share its steps.
-pub async fn delete(store: &Store, tenant: &TenantId, id: ThreadId) -> Result<bool, StoreError> {
-    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
-    if lock(&mut tx, tenant, id).await?.is_none() {
-        return Ok(false);
-    }
-    refuse_if_busy(&mut tx, tenant, id).await?;
-    let references = forks::made_of(&mut tx, tenant, id, MAX_REFERENCES).await?;
-    if !references.is_empty() {
-        return Err(StoreError::Conflict(Conflict::InUse { references }));
-    }
-    sqlx::query!(
-        "DELETE FROM thread WHERE tenant_id = $1 AND thread_id = $2",
-        tenant.as_str(),
-        id.uuid()
-    )
-    .execute(&mut *tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    tx.commit().await.map_err(StoreError::of_write)?;
-    Ok(true)
-}
-
 /// Locks a thread against everything else that would append to it outside a run.
 pub(super) async fn lock(
     tx: &mut PgConnection,

@@ -17,10 +17,14 @@ const TENANT_TABLES: &[&str] = &[
     "run_lease",
     "run_message",
     "run_watch",
+    "schedule",
     "step",
     "thread",
     "thread_segment",
+    "tombstone",
     "tool_call",
+    "webhook",
+    "webhook_delivery",
 ];
 
 /// Statements that may do without, by file and a piece of their text. The list may only shrink.

@@ -45,18 +45,18 @@ impl<S: Send + Sync, T: FromStr + Send> FromRequestParts<S> for PathIdAndNth<T> 
     }
 }
 
-/// Two ids of one kind in a path.
+/// The id in a path, and behind it the id of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathIds<T>(pub T, pub T);
+pub struct PathIds<T, P>(pub T, pub P);
 
-impl<S: Send + Sync, T: FromStr + Send> FromRequestParts<S> for PathIds<T> {
+impl<S: Send + Sync, T: FromStr + Send, P: FromStr> FromRequestParts<S> for PathIds<T, P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let PathId(id) = PathId::from_request_parts(parts, state).await?;
         let params = RawPathParams::from_request_parts(parts, state).await;
-        let other = params.ok().and_then(|params| params.iter().nth(1)?.1.parse().ok());
-        other.map(|other| Self(id, other)).ok_or_else(Problem::not_found)
+        let part = params.ok().and_then(|params| params.iter().nth(1)?.1.parse().ok());
+        part.map(|part| Self(id, part)).ok_or_else(Problem::not_found)
     }
 }
 

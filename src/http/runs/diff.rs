@@ -171,7 +171,7 @@ impl WireDiffView {
 pub(super) async fn diff(
     State(app): State<AppState>,
     caller: Scoped<RunsRead>,
-    PathIds(a, b): PathIds<RunId>,
+    PathIds(a, b): PathIds<RunId, RunId>,
 ) -> Result<Reply<DiffView>, Problem> {
     let diff = app.engine.diff(&caller.tenant, a, b).await?.ok_or_else(Problem::not_found)?;
     Ok(Reply::ok(DiffView::of(&caller, diff)))

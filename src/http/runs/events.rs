@@ -7,6 +7,7 @@ use axum::extract::State;
 use super::view::{EventBook, EventView};
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
 use crate::engine::Engine;
 use crate::error::AgentlingError;
@@ -45,6 +46,16 @@ pub(super) async fn views(
     run: &Run,
     events: Vec<RunEvent>,
 ) -> Result<Vec<EventView>, AgentlingError> {
-    let book = EventBook::new(Arc::new(engine.tell(tenant, run, events).await?));
+    views_on(engine, (tenant, RedactionChannel::Api), run, events).await
+}
+
+/// The same by the rules of redaction that watch a channel.
+pub(in crate::http) async fn views_on(
+    engine: &Engine,
+    (tenant, channel): (&TenantId, RedactionChannel),
+    run: &Run,
+    events: Vec<RunEvent>,
+) -> Result<Vec<EventView>, AgentlingError> {
+    let book = EventBook::new(Arc::new(engine.tell((tenant, channel), run, events).await?));
     Ok(book.views().collect())
 }

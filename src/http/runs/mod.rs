@@ -5,6 +5,7 @@ mod approvals;
 mod cancel;
 mod client;
 mod create;
+mod delete;
 mod diff;
 mod events;
 mod get;
@@ -24,6 +25,7 @@ mod stream_reply;
 mod tool_results;
 pub(super) mod view;
 
+pub(super) use events::views_on;
 pub use slots::{StreamLimits, StreamSlots};
 
 use std::collections::BTreeSet;
@@ -88,7 +90,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(create::create, list::list))
         .routes(routes!(stream_new::stream_new))
-        .routes(routes!(get::get))
+        .routes(routes!(get::get, delete::delete))
         .routes(routes!(events::events))
         .routes(routes!(stream::stream))
         .routes(routes!(steps::steps))

@@ -1,12 +1,13 @@
 //! What a run is started with.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{AgentId, RunId, ThreadId};
+use crate::domain::id::{AgentId, RunId, ThreadId, WebhookId};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -51,6 +52,9 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
+    /// An endpoint of `/v1/webhooks` that is told of it, beside those that are told of every run.
+    #[serde(default)]
+    webhook: Option<WebhookId>,
     /// The run's id, when the caller chooses it: a repeated request then cannot start a second run.
     #[serde(default)]
     id: Option<RunId>,
@@ -79,6 +83,14 @@ pub(in crate::http) enum RunInput {
 }
 
 impl RunInput {
+    /// The parts, to look at.
+    pub(in crate::http) fn shown(&self) -> Cow<'_, [InputPart]> {
+        match self {
+            Self::Text(text) => vec![InputPart::Text(InputText { text: text.clone() })].into(),
+            Self::Parts(parts) => parts.into(),
+        }
+    }
+
     /// The parts.
     pub(in crate::http) fn parts(self) -> Vec<InputPart> {
         match self {
@@ -110,6 +122,8 @@ impl NewRun {
             run_timeout: self.run_timeout_ms.map(Duration::from_millis),
             metadata: self.metadata,
             idempotency,
+            webhook: self.webhook,
+            firing: None,
         })
     }
 

@@ -66,7 +66,7 @@ WITH guard AS (
               AND c.state = believed.state
             WHERE c.tenant_id = $1
               AND c.run_id = $2)
- RETURNING tenant_id, run_id, thread_id
+ RETURNING tenant_id, run_id, thread_id, webhook_id
 ), new_step AS (
     INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id, epoch,
                       content, request_bytes, request_shared_bytes, request_sha256,
@@ -109,6 +109,21 @@ WITH guard AS (
     INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
     SELECT g.tenant_id, g.run_id, $5 + e.place - 1, e.name, e.data::json, $8
       FROM guard g, unnest($32::text[], $33::text[]) WITH ORDINALITY AS e(name, data, place)
+), outbox AS (
+    -- What endpoints are to be told is written with the event itself.
+    INSERT INTO webhook_delivery (tenant_id, webhook_id, run_id, event_seq, delivery_id, event, state,
+                                  due_at, created_at)
+    SELECT g.tenant_id, w.webhook_id, g.run_id, $5 + e.place - 1,
+           substr(encode(sha256(convert_to(
+               concat_ws(' ', w.webhook_id, g.run_id, $5 + e.place - 1), 'UTF8')), 'hex'), 1, 32)::uuid,
+           e.name, 'pending', now(), $8
+      FROM guard g
+     CROSS JOIN unnest($32::text[]) WITH ORDINALITY AS e(name, place)
+      JOIN webhook w
+        ON w.tenant_id = g.tenant_id
+       AND w.disabled_at IS NULL
+       AND (w.all_runs OR w.webhook_id = g.webhook_id)
+       AND e.name = ANY (w.events)
 ), moved_call AS (
     UPDATE tool_call c
        SET state = m.state,

@@ -49,6 +49,7 @@
 mod commits;
 mod crash;
 mod guards;
+mod keeping;
 mod kill_points;
 mod model;
 mod postgres;

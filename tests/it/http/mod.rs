@@ -18,12 +18,14 @@ mod memory_old;
 mod redaction;
 mod render;
 mod runs;
+mod schedules;
 mod steps;
 mod threads;
 mod threads_fork;
 mod threads_steps;
 mod voices;
 mod walk;
+mod webhooks;
 
 use serde_json::{Value, json};
 

@@ -5,9 +5,11 @@ use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
 use agentling::domain::run::{RunStatus, StopReason};
 use agentling::domain::run_message::Voice;
+use agentling::domain::schedule::{OnOverlap, SkipReason};
 use agentling::domain::step::StepKind;
 use agentling::domain::thread::{Announce, FramingPolicy};
 use agentling::domain::tool::{CallState, EffectClass};
+use agentling::domain::webhook::{DeliveryError, DeliveryState};
 use agentling::store::{Store, StoreError};
 
 use crate::support::{TestDb, count, execute, picture};
@@ -30,7 +32,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies: [(&str, Vec<String>); 16] = [
+    let vocabularies = [
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
@@ -67,6 +69,22 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         (
             "thread_framing_policy",
             labels(&FramingPolicy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "webhook_delivery_state",
+            labels(&DeliveryState::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "webhook_delivery_error",
+            labels(&DeliveryError::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "schedule_on_overlap",
+            labels(&OnOverlap::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "schedule_last_skip",
+            labels(&SkipReason::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
     ];
     for (constraint, labels) in vocabularies {

@@ -20,11 +20,12 @@ const PATIENCE: &str = "AGENTLING_TEST_PATIENCE";
 const LISTENS: &str = "the child listens on ";
 
 /// Leases that run out soon, for a database that a dead process has left.
-const QUICK: [(&str, &str); 4] = [
+const QUICK: [(&str, &str); 5] = [
     ("AGENTLING_LEASE_MS", "800"),
     ("AGENTLING_HEARTBEAT_MS", "100"),
     ("AGENTLING_SWEEP_MS", "50"),
     ("AGENTLING_POLL_MS", "50"),
+    ("AGENTLING_WEBHOOK_TIMEOUT_MS", "2000"),
 ];
 
 /// Leases that a child keeps on a busy machine until it dies, and that run out soon then.

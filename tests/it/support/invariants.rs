@@ -8,15 +8,17 @@ type Rule = (&'static str, &'static str);
 
 const RULES: &[Rule] = &[
     (
-        "the steps of a thread are numbered 1..n",
-        "SELECT thread_id::text FROM (
+        "the steps of a thread are numbered 1..n, save those that were erased",
+        "SELECT h.thread_id::text FROM (
              SELECT tenant_id, thread_id, seq FROM step
               UNION ALL
              SELECT g.tenant_id, g.thread_id, s.seq FROM thread_segment g
                JOIN step s ON (s.tenant_id, s.thread_id) = (g.tenant_id, g.source_id)
-                          AND s.seq BETWEEN g.from_seq AND g.through_seq) history
-          GROUP BY tenant_id, thread_id HAVING min(seq) <> 1 OR max(seq) <> count(*)
-             OR count(*) <> count(DISTINCT seq)",
+                          AND s.seq BETWEEN g.from_seq AND g.through_seq) h
+          GROUP BY tenant_id, thread_id
+         HAVING min(seq) < 1 OR count(*) <> count(DISTINCT seq) OR max(seq) - count(*) > (
+                SELECT coalesce(sum(n_steps), 0) FROM tombstone t
+                 WHERE (t.tenant_id, t.thread_id, t.kind) = (h.tenant_id, h.thread_id, 'run'))",
     ),
     (
         "a fork has all that it shares, and what it shares is over",
@@ -276,6 +278,33 @@ const RULES: &[Rule] = &[
                                   WHERE (a.tenant_id, a.run_id, a.call_id)
                                       = (c.tenant_id, c.run_id, c.call_id)
                                     AND a.answer->>'answer' = 'retry')",
+    ),
+    (
+        "an end of a run that an endpoint is told of is in the outbox",
+        "SELECT concat(e.run_id, ' ', e.name, ' ', w.webhook_id) FROM run_event e
+           JOIN run r ON (r.tenant_id, r.run_id) = (e.tenant_id, e.run_id)
+           JOIN webhook w
+             ON w.tenant_id = e.tenant_id AND w.disabled_at IS NULL AND w.updated_at = w.created_at
+            AND w.created_at < e.created_at - interval '1 second'
+            AND e.name = ANY (w.events) AND (w.all_runs OR w.webhook_id = r.webhook_id)
+           LEFT JOIN webhook_delivery d
+             ON (d.tenant_id, d.webhook_id, d.run_id, d.event_seq, d.event)
+              = (e.tenant_id, w.webhook_id, e.run_id, e.seq, e.name)
+          WHERE d.delivery_id IS NULL",
+    ),
+    (
+        "an idempotency key leads to a run",
+        "SELECT concat(i.route, ' ', i.key) FROM idempotency i
+           LEFT JOIN run r ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
+          WHERE r.run_id IS NULL",
+    ),
+    (
+        "what was erased is not there",
+        "SELECT concat(t.kind, ' ', t.id) FROM tombstone t
+          WHERE EXISTS (SELECT 1 FROM thread h
+                         WHERE (h.tenant_id, h.thread_id, 'thread') = (t.tenant_id, t.id, t.kind))
+             OR EXISTS (SELECT 1 FROM run r
+                         WHERE (r.tenant_id, r.run_id, 'run') = (t.tenant_id, t.id, t.kind))",
     ),
 ];
 

@@ -53,6 +53,8 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         run_timeout: None,
         metadata: Metadata::new(),
         idempotency: None,
+        webhook: None,
+        firing: None,
     }
 }
 
@@ -91,6 +93,8 @@ pub(crate) fn new_run() -> NewRun {
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
+        webhook: None,
+        firing: None,
     }
 }
 

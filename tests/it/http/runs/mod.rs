@@ -1,6 +1,7 @@
 //! Runs over HTTP.
 
 mod create;
+mod delete;
 mod diff;
 mod files;
 mod idempotency;
