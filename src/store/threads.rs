@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 use super::rows::{At, labels, to_json};
-use super::{Conflict, Store, StoreError, forks};
+use super::{Conflict, Store, StoreError};
 use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{ListFilter, Page, PageRequest};

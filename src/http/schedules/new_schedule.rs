@@ -119,7 +119,7 @@ impl NewSchedule {
         }
         let versioned = self.agent_version.is_none_or(|version| version >= 1);
         checks.require(versioned, "/agent_version", "invalid_value", "must be at least 1");
-        check_input(&mut checks, &self.input.shown());
+        check_input(&mut checks, "/input", &self.input.shown());
         checks.metadata("/metadata", &self.metadata);
         checks.finish()?;
         cadence

@@ -43,6 +43,10 @@
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` |
 //! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-74 | `f74_endpoints_that_fail_hold_no_run_up_and_are_told_later_under_the_same_id` `f74_an_endpoint_that_never_answers_is_given_up_in_the_end` |
+//! | F-75 | `f75_a_delivery_whose_sender_died_before_it_was_noted_is_made_again_under_its_id` |
+//! | F-76 | `f76_a_thread_that_somebody_has_is_not_forgotten_and_one_that_is_forgotten_is_not_there` `f76_of_a_sweep_and_a_run_that_race_for_a_thread_one_wins` `f76_of_a_sweep_and_a_resume_that_race_for_a_thread_one_wins` |
+//! | F-77 | `f77_replicas_that_migrate_at_once_wait_for_each_other_and_for_nobody_else` `f77_a_replica_waits_for_one_that_migrates_for_longer_than_a_lock_is_waited_for` |
 //!
 //! F-46 does not apply: there is no bus beside the database.
 
