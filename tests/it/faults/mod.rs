@@ -43,6 +43,10 @@
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` |
 //! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` |
+//! | F-64 | `f64_readers_that_do_not_read_take_little_memory` `f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again` `f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing` |
+//! | F-65 | `f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list` `f65_readers_that_come_back_in_mid_turn_get_one_snapshot_and_all_of_the_reply` `f65_readers_on_another_server_see_the_deltas_of_a_reply_and_nothing_twice` `f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run` |
+//! | F-66 | `f66_many_readers_of_a_run_share_one_look_at_it` `f66_readers_that_lose_a_server_together_do_not_come_back_together` |
 //! | F-74 | `f74_endpoints_that_fail_hold_no_run_up_and_are_told_later_under_the_same_id` `f74_an_endpoint_that_never_answers_is_given_up_in_the_end` |
 //! | F-75 | `f75_a_delivery_whose_sender_died_before_it_was_noted_is_made_again_under_its_id` |
 //! | F-76 | `f76_a_thread_that_somebody_has_is_not_forgotten_and_one_that_is_forgotten_is_not_there` `f76_of_a_sweep_and_a_run_that_race_for_a_thread_one_wins` `f76_of_a_sweep_and_a_resume_that_race_for_a_thread_one_wins` |
