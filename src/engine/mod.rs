@@ -37,9 +37,11 @@ use tokio::sync::Notify;
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
-pub use diff::{Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff};
+pub use diff::{
+    Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
+};
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
-pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment};
+pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
