@@ -53,11 +53,17 @@ pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
-pub use diff::{Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff};
+pub use diff::{
+    Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
+};
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+<<<<<<< HEAD
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
+=======
+pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
+>>>>>>> history
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.

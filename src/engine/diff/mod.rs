@@ -8,7 +8,6 @@ mod steps;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::redaction::redactors;
 use super::replay::all_requests;
@@ -127,26 +126,16 @@ pub struct WireDiff {
     pub b_excerpt: String,
 }
 
-impl Engine {
-    /// How two runs differ. `None` when one of them is not there.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn diff(
-        &self,
-        tenant: &TenantId,
-        a: RunId,
-        b: RunId,
-    ) -> Result<Option<RunDiff>, AgentlingError> {
-        diff(&self.context, tenant, (a, b)).await
-    }
-}
-
-async fn diff(
-    context: &Arc<Context>,
+/// How two runs differ. `None` when one of them is not there.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn diff_runs(
+    engine: &Engine,
     tenant: &TenantId,
     (a, b): (RunId, RunId),
 ) -> Result<Option<RunDiff>, AgentlingError> {
+    let context = &engine.context;
     let store = context.store();
     let (Some(a), Some(b)) =
         (runs::get(store, tenant, a).await?, runs::get(store, tenant, b).await?)
@@ -161,10 +150,15 @@ async fn diff(
     let requests_b = all_requests(context, tenant, b.id).await?;
     let most = usize::try_from(MAX_COMPARED).unwrap_or(usize::MAX);
     let is_cut = cut_a || cut_b || requests_a.len().max(requests_b.len()) > most;
-    let both = ((&a, requests_a), (&b, requests_b));
     Ok(Some(RunDiff {
         steps: steps::compared(steps_a, steps_b, &shown),
-        requests: wire::compared(context, tenant, both, (&shown, most)).await?,
+        requests: wire::compared(
+            context,
+            tenant,
+            [(&a, requests_a), (&b, requests_b)],
+            (&shown, most),
+        )
+        .await?,
         is_cut,
     }))
 }

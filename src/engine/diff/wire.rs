@@ -23,7 +23,7 @@ type Key = (u32, u32, u8);
 pub(super) async fn compared(
     context: &Arc<Context>,
     tenant: &TenantId,
-    ((run_a, a), (run_b, b)): ((&Run, Vec<LedgerEntry>), (&Run, Vec<LedgerEntry>)),
+    [(run_a, a), (run_b, b)]: [(&Run, Vec<LedgerEntry>); 2],
     (shown, most): (&Redactors, usize),
 ) -> Result<Vec<RequestDiff>, StoreError> {
     let mut compared = Vec::new();

@@ -158,14 +158,13 @@ impl Driver<'_> {
     /// A run that was asked to go on does so once a worker has it; it may be stopped before that.
     fn resumed(&mut self) -> Result<Input, Stop> {
         match (self.course.next(), self.course.next_but_one()) {
-            (None, _) => Err(Stop::End),
+            (None, _) | (Some(Mark::Resumed), None) => Err(Stop::End),
             (Some(Mark::Resumed), Some(Mark::Turn { .. })) => {
                 self.course.pass();
                 // Whoever goes on with it starts afresh.
                 self.compactor = Compactor::of(self.loaded, self.redactor);
                 Ok(Input::Resumed)
             }
-            (Some(Mark::Resumed), None) => Err(Stop::End),
             (Some(Mark::Resumed), Some(Mark::Ends(..))) => {
                 self.course.pass();
                 self.course.pass();
@@ -207,6 +206,7 @@ impl Driver<'_> {
         match shortening {
             None => {
                 let entry = self.compare(&call, (turn, attempt), Purpose::Reply);
+<<<<<<< HEAD
                 match self.course.reply((turn, attempt), ReplyState::Complete) {
                     Some(reply) => {
                         if entry.is_none() {
@@ -220,7 +220,17 @@ impl Driver<'_> {
                         Ok(Input::Replied { turn, attempt, reply, calls, verdict })
                     }
                     None => self.failed(effect, entry.as_ref()),
+=======
+                let reply = self.course.reply((turn, attempt), ReplyState::Complete);
+                let Some(reply) = reply else { return self.failed(effect, entry.as_ref()) };
+                if entry.is_none() {
+                    self.miss(Missing::Requests);
+>>>>>>> history
                 }
+                let tools = &self.prompter.tools;
+                let verdict = reply.text().and_then(|text| tools.verdict(&text));
+                let calls = tools.plan(&reply);
+                Ok(Input::Replied { turn, attempt, reply, calls, verdict })
             }
             Some(Shortening::Drop(summary)) => Ok(Input::Compacted { turn, attempt, summary }),
             Some(Shortening::Summarise(_, asked)) => {

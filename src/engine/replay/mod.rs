@@ -112,26 +112,17 @@ pub struct Parted {
     pub actual: String,
 }
 
-impl Engine {
-    /// Drives a run again from what is on record of it, and compares its requests with the ledger. `None`
-    /// when there is no such run. Nothing is written.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn replay(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-    ) -> Result<Option<Replayed>, AgentlingError> {
-        replay(&self.context, tenant, run).await
-    }
-}
-
-async fn replay(
-    context: &Arc<Context>,
+/// Drives a run again from what is on record of it, and compares its requests with the ledger. `None`
+/// when there is no such run. Nothing is written.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn replay_run(
+    engine: &Engine,
     tenant: &TenantId,
     id: RunId,
 ) -> Result<Option<Replayed>, AgentlingError> {
+    let context = &engine.context;
     let store = context.store();
     // What is read later may only be more: a run that is under way is driven as far as its events go.
     let Some(events) = all_events(context, tenant, id).await? else { return Ok(None) };

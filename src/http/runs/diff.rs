@@ -8,7 +8,9 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::id::{RequestId, RunId, StepId};
 use crate::domain::ledger::Purpose;
 use crate::domain::step::StepKind;
-use crate::engine::{Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff};
+use crate::engine::{
+    Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
+};
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
 use crate::http::extract::PathIds;
@@ -173,6 +175,7 @@ pub(super) async fn diff(
     caller: Scoped<RunsRead>,
     PathIds(a, b): PathIds<RunId, RunId>,
 ) -> Result<Reply<DiffView>, Problem> {
-    let diff = app.engine.diff(&caller.tenant, a, b).await?.ok_or_else(Problem::not_found)?;
+    let diff =
+        diff_runs(&app.engine, &caller.tenant, (a, b)).await?.ok_or_else(Problem::not_found)?;
     Ok(Reply::ok(DiffView::of(&caller, diff)))
 }

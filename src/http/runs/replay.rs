@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::id::{RequestId, RunId};
 use crate::domain::ledger::Purpose;
-use crate::engine::{Divergence, Missing, Parted, Parting, Replayed, Segment};
+use crate::engine::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
 use crate::http::extract::{EmptyObject, OptionalBody, PathId};
@@ -122,6 +122,6 @@ pub(super) async fn replay(
     PathId(id): PathId<RunId>,
     OptionalBody(_nothing): OptionalBody<EmptyObject>,
 ) -> Result<Reply<ReplayView>, Problem> {
-    let replayed = app.engine.replay(&caller.tenant, id).await?;
+    let replayed = replay_run(&app.engine, &caller.tenant, id).await?;
     Ok(Reply::ok(ReplayView::of(&caller, replayed.ok_or_else(Problem::not_found)?)))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{pointers, send_as, speaker, start_endless_run};
 use crate::support::{
-    FakeModel, ModelReply, TestApp, assert_invariants, count, mint_key, requests_of, tool, until,
+    FakeModel, ModelReply, TestApp, assert_invariants, count, mint_key, requests_of, tool,
 };
 
 fn path(thread: &Value) -> String {
@@ -150,7 +150,7 @@ async fn a_thread_is_forked_behind_the_calls_under_way_and_not_among_them() {
     let tools = ["echo", "hang"].map(|name| tool(&app.tools, name, "pure", &open));
     let agent = json!({ "name": "a", "model": model.spec(true), "tools": tools });
     let run = app.start_run(&json!({ "agent": agent, "input": "go" })).await;
-    until(&app.db, "SELECT count(*) = 1 FROM tool_call WHERE state = 'started'").await;
+    app.tools.wait_for(2).await;
     let at = format!("{}/fork", path(&run["thread_id"]));
     let busy = app.post(&at, &json!({ "at_seq": 3 })).await.expect_problem(409, "thread-busy");
     assert_eq!(busy["active_run_id"], run["id"]);

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use agentling::app::{Surroundings, engine};
 use agentling::domain::id::{RunId, TenantId};
+use agentling::engine::replay_run;
 use uuid::Uuid;
 
 use super::{TestDb, config_at};
@@ -38,7 +39,7 @@ pub(crate) async fn divergences(db: &TestDb) -> Vec<String> {
     for (tenant, run) in runs {
         let tenant = TenantId::parse(&tenant).unwrap();
         let run = RunId::from(run);
-        let replayed = engine.replay(&tenant, run).await.unwrap().unwrap();
+        let replayed = replay_run(&engine, &tenant, run).await.unwrap().unwrap();
         let is_same = replayed.first_divergence.is_none()
             && replayed.missing.is_empty()
             && replayed.matches == replayed.requests;
