@@ -19,7 +19,7 @@ mod tests;
 pub use auth::Auth;
 pub use database::Database;
 pub use egress::{Egress, HostPort};
-pub use engine::Engine;
+pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
 pub use providers::{AwsKeys, Providers};
@@ -56,6 +56,11 @@ const BEFORE_KEYS: &[Setting] = &[
     engine::HEARTBEAT,
     engine::SWEEP,
     engine::DRAIN,
+    engine::ROLE,
+    engine::PER_TENANT,
+    engine::NOTIFY,
+    engine::LAG_LIMIT,
+    engine::WAIT_LIMIT,
 ];
 
 const AFTER_KEYS: &[Setting] = &[

@@ -13,14 +13,17 @@ mod diagnosis;
 mod driver;
 mod dry_run;
 pub mod feed;
+mod hints;
 mod journal;
 mod leases;
+mod load;
 mod perform;
 mod predecessor;
 mod prompt;
 pub mod redaction;
 mod sanitise;
 mod sent;
+mod takeover;
 mod tally;
 pub mod tasks;
 mod watch;
@@ -28,6 +31,7 @@ mod worker;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -52,13 +56,16 @@ use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
+use crate::store::lease::{self, Claim};
 use crate::store::messages::{self, Added};
 use crate::store::steer::{self, Steered};
 use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
 use feed::Feed;
+use hints::Hints;
 use leases::Leases;
+use load::Load;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
 
@@ -116,6 +123,10 @@ pub(crate) struct Context {
     leases: Leases,
     tasks: Tasks,
     wake: Notify,
+    beat: Notify,
+    hints: Hints,
+    load: Load,
+    n_fenced: AtomicU64,
 }
 
 impl Context {
@@ -131,6 +142,38 @@ impl Context {
     fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
         let tags = self.parts.rendering.framing_tags.clone();
         Framing { policy, announce, tags }
+    }
+
+    /// A run became claimable: workers here and elsewhere may look.
+    fn claimable(&self) {
+        self.wake.notify_one();
+        self.hints.claimable();
+    }
+
+    /// A caller wants something of a run: whoever holds it, here or elsewhere, may look.
+    fn steered(&self, run: RunId) {
+        self.claimable();
+        self.hints.changed(run);
+    }
+
+    /// Whether a run would be accepted now. Reads, cancels and health are never refused for this.
+    fn admit(&self) -> Result<(), AgentlingError> {
+        if self.tasks.is_stopping() {
+            return Err(AgentlingError::Draining);
+        }
+        let settings = &self.parts.settings;
+        if self.load.exceeds(settings.lag_limit, settings.wait_limit) {
+            return Err(AgentlingError::Overloaded);
+        }
+        Ok(())
+    }
+
+    /// Counts a write that another worker's claim kept out, and says so once.
+    async fn fenced(&self, claim: &Claim) {
+        self.n_fenced.fetch_add(1, Ordering::Relaxed);
+        let newest = lease::epoch(self.store(), &claim.tenant, claim.run).await.ok().flatten();
+        let (run, epoch) = (claim.run, claim.epoch);
+        tracing::warn!(%run, epoch, newest, "a write was fenced");
     }
 
     /// A number in 0..1 for jitter, drawn from the ids' randomness.
@@ -150,6 +193,7 @@ pub struct Engine {
 impl Engine {
     /// An engine whose workers do not run yet.
     pub fn new(parts: Parts) -> Self {
+        let hints = Hints::new(parts.ids.random(), parts.settings.notify);
         Self {
             context: Arc::new(Context {
                 parts,
@@ -157,13 +201,19 @@ impl Engine {
                 leases: Leases::default(),
                 tasks: Tasks::default(),
                 wake: Notify::new(),
+                beat: Notify::new(),
+                hints,
+                load: Load::default(),
+                n_fenced: AtomicU64::new(0),
             }),
         }
     }
 
-    /// Starts the workers: claiming, heartbeat, sweeping.
+    /// Starts the workers: claiming, heartbeat, sweeping; and what listens and looks beside them.
     pub fn work(&self) {
         worker::start(&self.context);
+        hints::start(&self.context);
+        load::start(&self.context);
     }
 
     /// The background tasks, for others who need one.
@@ -171,9 +221,17 @@ impl Engine {
         &self.context.tasks
     }
 
+    /// How many writes of this process another worker's claim has kept out.
+    pub fn fenced_writes(&self) -> u64 {
+        self.context.n_fenced.load(Ordering::Relaxed)
+    }
+
     /// Whether a run would be accepted.
-    pub fn is_accepting(&self) -> bool {
-        !self.context.tasks.is_stopping()
+    ///
+    /// # Errors
+    /// With the reason why not.
+    pub fn admit(&self) -> Result<(), AgentlingError> {
+        self.context.admit()
     }
 
     /// Stops claiming, waits for what is under way up to the drain deadline, then gives the rest back.
@@ -280,7 +338,7 @@ impl Engine {
             Steered::Done(run) => Ok(self.told(tenant, run)),
             Steered::Requested(run) => {
                 context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
-                context.wake.notify_one();
+                context.steered(run.id);
                 Ok(run)
             }
         }
@@ -298,7 +356,7 @@ impl Engine {
             Steered::Done(run) => Ok(self.told(tenant, run)),
             Steered::Requested(run) => {
                 context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
-                context.wake.notify_one();
+                context.steered(run.id);
                 Ok(run)
             }
         }
@@ -310,7 +368,7 @@ impl Engine {
     /// When there is no such run, it is not interrupted, or its thread went on without it.
     pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
         let context = &self.context;
-        if !self.is_accepting() {
+        if context.tasks.is_stopping() {
             return Err(AgentlingError::Draining);
         }
         match steer::resume(context.store(), tenant, run, context.now()).await {
@@ -319,7 +377,7 @@ impl Engine {
                 Err(AgentlingError::RunNotWaiting { status: run.facts.status })
             }
             Ok(Steered::Done(run)) => {
-                context.wake.notify_one();
+                context.claimable();
                 Ok(self.told(tenant, run))
             }
             Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
@@ -365,9 +423,10 @@ impl Engine {
         compact::compact(&self.context, tenant, asked).await
     }
 
-    /// Tells watchers in this process that a run was changed by a caller.
+    /// Tells watchers that a run was changed by a caller.
     fn told(&self, tenant: &TenantId, run: Run) -> Run {
         self.context.feed.publisher(tenant, run.id).committed();
+        self.context.hints.changed(run.id);
         run
     }
 }

@@ -9,6 +9,7 @@
 pub mod agents;
 pub mod embedded;
 pub mod events;
+pub mod hints;
 pub mod idempotency;
 pub mod journal;
 pub mod keys;
@@ -27,4 +28,4 @@ mod pool;
 mod rows;
 
 pub use error::{Conflict, StoreError};
-pub use pool::{PoolSettings, Store, probe};
+pub use pool::{HINT_CONNECTIONS, PoolSettings, Store, probe};

@@ -85,6 +85,12 @@ impl HeldModel {
         self.requests()[request]["messages"].as_array().cloned().unwrap()
     }
 
+    /// Waits until so many requests have arrived.
+    pub(crate) async fn asked(&self, n: usize) {
+        let mut ledger = self.shared.ledger.subscribe();
+        ledger.wait_for(|ledger| ledger.requests.len() >= n).await.unwrap();
+    }
+
     /// Waits until a caller has hung up on a reply under way.
     pub(crate) async fn hung_up(&self) {
         let mut ledger = self.shared.ledger.subscribe();
