@@ -166,9 +166,9 @@ pub async fn run_server(config: &Config, store: Store) -> Result<(), StartError>
 /// Stops a server, unless a second signal says that there is no time.
 pub(super) async fn stop_or_give_up(running: Running, mut signals: Signals) {
     tracing::info!("stopping; a second signal ends the waiting");
+    // After that, what is still held here comes free when its lease has run out, as after a crash.
     tokio::select! {
         () = running.stop() => {}
-        // What is still held here comes free when its lease has run out, as after a crash.
-        () = signals.next() => tracing::warn!("a second signal: nothing more is waited for"),
+        () = signals.next() => {}
     }
 }

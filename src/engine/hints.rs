@@ -119,18 +119,22 @@ async fn send_loop(context: Arc<Context>) {
 
 async fn listen_loop(context: Arc<Context>) {
     while !context.tasks.is_stopping() {
-        match Listener::connect(context.store()).await {
-            Ok(listener) => {
-                catch_up(&context);
-                listen(&context, listener).await;
-            }
-            Err(error) => tracing::warn!(%error, "hints of other servers cannot be heard"),
-        }
+        hear(&context).await;
         let pause = PAUSE.mul_f64(0.5 + context.jitter());
         tokio::select! {
             () = context.tasks.stopping() => {}
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+async fn hear(context: &Context) {
+    match Listener::connect(context.store()).await {
+        Ok(listener) => {
+            catch_up(context);
+            listen(context, listener).await;
+        }
+        Err(error) => tracing::warn!(%error, "hints of other servers cannot be heard"),
     }
 }
 

@@ -69,9 +69,10 @@ pub struct Wishes {
     pub interrupt: bool,
 }
 
-/// Claims runs that wait for a worker (C1), one for each token: the tenant that holds least comes
-/// first, and its oldest run. So a tenant's backlog, however long, delays no other tenant's run by
-/// more than the runs that are claimed at once.
+/// Claims runs that wait for a worker (C1), one for each token.
+///
+/// The tenant that holds least comes first, and its oldest run. So a tenant's backlog, however long,
+/// delays no other tenant's run by more than the runs that are claimed at once.
 ///
 /// The first claim of a run also records its first turn (C2) with its events, so that a run without
 /// tools costs one more commit and not two. Where messages wait, the worker does that: they come first.

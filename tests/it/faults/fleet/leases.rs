@@ -216,10 +216,14 @@ async fn f40_after_all_replicas_were_suspended_each_run_is_resumed_once() {
     }
     let children = [(); 2].map(|()| Child::start(&db.url, &tools.host, None));
     tools.wait_for(4).await;
-    children.iter().for_each(|child| child.signal(Signal::STOP));
+    for child in &children {
+        child.signal(Signal::STOP);
+    }
     until(&db, EXPIRED).await;
     tools.release("first");
-    children.iter().for_each(|child| child.signal(Signal::CONT));
+    for child in &children {
+        child.signal(Signal::CONT);
+    }
     until(&db, "SELECT count(*) = 4 FROM run WHERE status = 'completed'").await;
     assert_eq!(times(&tools, "once"), 4);
     assert_invariants(&db).await;

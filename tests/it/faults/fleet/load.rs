@@ -5,13 +5,14 @@ use std::time::Duration;
 use agentling::app::{Running, StartError, Surroundings};
 use agentling::domain::run::RunStatus;
 use agentling::store::{PoolSettings, Store};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::Connection as _;
 
 use super::fake;
 use crate::engine::crash::{accept, ended};
 use crate::support::{
-    FakeTools, TestApp, TestDb, agent_with, assert_invariants, calling, count, saying, test_config,
+    Answer, FakeTools, TestApp, TestDb, agent_with, assert_invariants, calling, count, saying,
+    test_config,
 };
 
 const POOLS: PoolSettings = PoolSettings { api: 2, worker: 2, critical: 2 };
@@ -43,6 +44,17 @@ async fn f33_an_api_without_a_free_connection_says_so_soon_and_no_lease_is_lost(
     assert_invariants(&db).await;
 }
 
+/// Asks for runs until one is refused for the load.
+async fn refusal(app: &TestApp, body: &Value) -> Answer {
+    loop {
+        let answer = app.post("/v1/runs", body).await;
+        if answer.slug() == "overloaded" {
+            return answer;
+        }
+        assert_eq!(answer.slug(), "database-busy", "{}", answer.text);
+    }
+}
+
 #[tokio::test]
 async fn runs_are_refused_while_callers_wait_for_the_database_and_nothing_else_is() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
@@ -53,16 +65,7 @@ async fn runs_are_refused_while_callers_wait_for_the_database_and_nothing_else_i
     let mut blocker = db.connect().await;
     let mut lock = blocker.begin().await.unwrap();
     sqlx::query("LOCK TABLE thread IN EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
-    let refused = async {
-        loop {
-            let answer = app.post("/v1/runs", &body).await;
-            if answer.slug() == "overloaded" {
-                break answer;
-            }
-            assert_eq!(answer.slug(), "database-busy", "{}", answer.text);
-        }
-    };
-    let refused = tokio::time::timeout(Duration::from_mins(1), refused).await.unwrap();
+    let refused = tokio::time::timeout(Duration::from_mins(1), refusal(&app, &body)).await.unwrap();
     assert!(!refused.header("retry-after").is_empty());
     assert!(refused.expect_problem(503, "overloaded")["retry_after_ms"].is_u64());
     app.get("/readyz").await.expect_problem(503, "overloaded");

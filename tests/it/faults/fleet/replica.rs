@@ -48,6 +48,8 @@ impl Replica {
             found
         });
         assert!(started.await.unwrap(), "it serves");
+        // The service's own constructor sets up the TLS that clients ask for and do not use here.
+        drop(agentling::provider::client::http_client());
         let client = Client::builder().no_proxy().build().unwrap();
         Self { process, base: format!("http://{listen}"), client }
     }
