@@ -3,13 +3,16 @@ export SQLX_OFFLINE := true
 
 CARGO ?= cargo
 
-.PHONY: run test properties soak bench fuzz postgres fmt lint openapi sqlx docker-smoke clean
+.PHONY: run test test-without-notify properties soak bench fuzz postgres fmt lint openapi sqlx docker-smoke clean
 
 run: postgres ## Serve with a demo agent, and run it once.
 	$(CARGO) run --locked -- demo
 
 test: postgres ## Run all tests.
 	$(CARGO) test --locked
+
+test-without-notify: postgres ## Run all tests with servers that find out everything by polling.
+	AGENTLING_TEST_NOTIFY=off $(CARGO) test --locked
 
 properties: ## Hold frames to 100,000 texts, rendering to 20,000 histories, and the ledger to 1,000 a wire.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing

@@ -67,6 +67,17 @@ pub enum StartError {
          or set AGENTLING_API_KEY, or listen on a loopback address"
     )]
     OpenToTheNetwork(SocketAddr),
+    /// The database allows fewer connections than the settings say.
+    #[error(
+        "AGENTLING_DB_CONNECTIONS and those for hints make {wanted} connections, and the database \
+         allows {allowed}"
+    )]
+    TooManyConnections {
+        /// How many the server would open.
+        wanted: u32,
+        /// How many there may be.
+        allowed: u32,
+    },
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),
@@ -188,9 +199,7 @@ struct Ready {
 impl Readiness for Ready {
     fn check(&self) -> BoxFuture<'_, Result<(), AgentlingError>> {
         Box::pin(async {
-            if !self.engine.is_accepting() {
-                return Err(AgentlingError::Draining);
-            }
+            self.engine.admit()?;
             if self.store.is_ready().await? { Ok(()) } else { Err(AgentlingError::Overloaded) }
         })
     }

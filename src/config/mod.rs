@@ -22,7 +22,7 @@ mod webhooks;
 pub use auth::Auth;
 pub use database::Database;
 pub use egress::{Egress, HostPort};
-pub use engine::Engine;
+pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
 pub use providers::{AwsKeys, Providers};
@@ -72,6 +72,11 @@ const BEFORE_KEYS: &[Setting] = &[
     retention::THREADS,
     retention::LEDGER,
     retention::DELIVERIES,
+    engine::ROLE,
+    engine::PER_TENANT,
+    engine::NOTIFY,
+    engine::LAG_LIMIT,
+    engine::WAIT_LIMIT,
 ];
 
 const AFTER_KEYS: &[Setting] = &[

@@ -35,6 +35,7 @@ pub mod agent;
 pub mod caller;
 pub mod diagnosis;
 pub mod event;
+pub mod fault;
 pub mod file;
 pub mod id;
 pub mod json;

@@ -82,13 +82,11 @@ pub(super) async fn start(
     tenant: &TenantId,
     start: StartRun,
 ) -> Result<Started, AgentlingError> {
-    if context.tasks.is_stopping() {
-        return Err(AgentlingError::Draining);
-    }
+    context.admit()?;
     let new = prepare(context, tenant, start).await?;
     match runs::accept(context.store(), tenant, &new).await {
         Ok(Accepted::Created) => {
-            context.wake.notify_one();
+            context.claimable();
             Ok(Started { run: new.run, is_replay: false })
         }
         Ok(Accepted::Replayed(run)) => Ok(Started { run: run.as_accepted(), is_replay: true }),

@@ -12,18 +12,20 @@ use tokio::sync::watch;
 use super::feed::Publisher;
 use super::inbox::Inbox;
 use super::journal::{Journal, Stamp, records_of};
-use super::leases::Signals;
+use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
+use super::takeover::{explain, first_input, timed_out};
 use super::tally::RunTally;
 use super::{CommitPoint, Context};
+use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{decide, due, evolve, fold, poisoned};
+use crate::machine::{decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
@@ -41,6 +43,7 @@ pub(super) struct Driver {
     context: Arc<Context>,
     claim: Claim,
     signals: watch::Receiver<Signals>,
+    freshness: Freshness,
     publisher: Arc<Publisher>,
     redactor: Arc<Redactor>,
     tally: RunTally,
@@ -65,6 +68,7 @@ enum Wake {
     Deadline,
     GiveBack,
     Lost,
+    Fresh,
 }
 
 /// Whether the run is still this driver's.
@@ -82,7 +86,7 @@ impl Driver {
     pub(super) async fn drive(
         context: Arc<Context>,
         claim: Claim,
-        signals: watch::Receiver<Signals>,
+        grip: Grip,
     ) -> Result<(), StoreError> {
         let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
         let Some(loaded) = loaded else { return Ok(()) };
@@ -100,13 +104,14 @@ impl Driver {
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
             inbox: Inbox::of(&loaded),
-            performer: Performer::new(&context, &loaded, &redactor, &claim),
+            performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
             sent: Vec::new(),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
             context,
             claim,
-            signals,
+            signals: grip.signals,
+            freshness: grip.freshness,
             publisher,
             tally: RunTally::of(&loaded, &redactor),
             redactor,
@@ -134,6 +139,7 @@ impl Driver {
                 Wake::Deadline => self.stop(Input::Aborted { failure: timed_out() }).await?,
                 Wake::GiveBack => return self.give_back().await,
                 Wake::Lost => Hold::Gone,
+                Wake::Fresh => Hold::Kept,
             };
             if hold == Hold::Gone {
                 return Ok(());
@@ -143,9 +149,10 @@ impl Driver {
     }
 
     /// Starts what is due and not already under way; nothing new once the server is stopping or the
-    /// run is to.
+    /// run is to, or while the lease is so old that another worker may have the run.
     async fn start_due(&mut self) -> Result<Hold, StoreError> {
-        if self.context.tasks.is_stopping() || *self.signals.borrow() != Signals::default() {
+        let is_told_to_stop = *self.signals.borrow() != Signals::default();
+        if self.context.tasks.is_stopping() || is_told_to_stop || !self.freshness.is_fresh() {
             return Ok(Hold::Kept);
         }
         let mut effects = due(&self.state);
@@ -183,7 +190,9 @@ impl Driver {
         }
         let clock = &self.context.parts.clock;
         let left = self.deadline.map(|deadline| deadline.saturating_sub(clock.monotonic()));
+        let is_stale = !self.freshness.is_fresh();
         tokio::select! {
+            () = self.freshness.clone().fresh(), if is_stale => Wake::Fresh,
             Some(done) = self.effects.next() => Wake::Done(Box::new(done)),
             _ = self.signals.changed() => Box::pin(self.wake()).await,
             () = sleep_or_forever(left) => Wake::Deadline,
@@ -227,9 +236,12 @@ impl Driver {
         let is_cancel = input == Input::Cancelled;
         self.journal.heard_answers(self.inbox.n_answers());
         let around = self.inbox.around(&self.limits);
-        let records = decide(&self.state, input.clone(), around);
+        let mut records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
+        }
+        if input == Input::Claimed {
+            explain(&mut records, &self.claim);
         }
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
@@ -250,6 +262,7 @@ impl Driver {
                     self.performer.replied(heard.kept);
                 }
                 self.publisher.committed();
+                self.context.hints.changed(self.claim.run);
                 self.log_failure();
                 Ok(Hold::Kept)
             }
@@ -269,7 +282,7 @@ impl Driver {
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
                 self.context.parts.observer.on_commit(CommitPoint::Refused, self.claim.run);
-                tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
+                self.context.fenced(&self.claim).await;
                 Ok(Hold::Gone)
             }
         }
@@ -321,8 +334,16 @@ impl Driver {
         let abandoned = self.performer.abandoned().await;
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.record_sent().await;
-        lease::release(self.context.store(), &self.claim.tenant, self.claim.run, self.claim.token)
-            .await
+        let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
+        let is_in_calls =
+            self.running.iter().any(|effect| matches!(effect, Effect::CallTool { .. }));
+        if is_in_calls {
+            lease::abandon(store, tenant, (*run, *token), Fault::Drained).await?;
+        } else {
+            lease::release(store, tenant, *run, *token).await?;
+        }
+        self.context.claimable();
+        Ok(())
     }
 
     /// Puts on record what was sent and leads to no step here. The run is given back whether that
@@ -356,31 +377,11 @@ impl Driver {
     }
 }
 
-/// What a claim means for the machine.
-fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
-    if claim.is_poisoned {
-        return Some(Input::Aborted { failure: poisoned() });
-    }
-    // A run that waits would wait again, although its time is over.
-    if loaded.time_left.is_some_and(|left| left.is_zero()) {
-        return Some(Input::Aborted { failure: timed_out() });
-    }
-    match (claim.begins, loaded.resumed) {
-        // The first turn is on record with the claim.
-        (true, _) => None,
-        (false, true) => Some(Input::Resumed),
-        (false, false) => Some(Input::Claimed),
-    }
-}
-
 /// The run's deadline on the monotonic clock.
 fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
     Some(context.parts.clock.monotonic() + loaded.time_left?)
 }
 
-fn timed_out() -> Failure {
-    let detail = "the run took longer than its `run_timeout_ms`".to_owned();
-    Failure { cause: FailureCause::RunTimeout, detail }
 }
 
 async fn sleep_or_forever(duration: Option<Duration>) {

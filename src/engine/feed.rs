@@ -142,6 +142,16 @@ impl Feed {
         flying.map(hold).collect()
     }
 
+    /// Tells the watchers of a run, or of every run, that something may have been committed elsewhere.
+    pub(crate) fn look(&self, run: Option<RunId>) {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let meant = channels.iter().filter(|((_, id), _)| run.is_none_or(|run| run == *id));
+        for (_, channel) in meant {
+            // No one may be watching; that is no failure.
+            drop(channel.sender.send(Live::Committed));
+        }
+    }
+
     fn open(&self, tenant: &TenantId, run: RunId) -> Hold {
         let key = (tenant.clone(), run);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);

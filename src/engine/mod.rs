@@ -19,10 +19,12 @@ mod diff;
 mod driver;
 mod dry_run;
 pub mod feed;
+mod hints;
 mod inbox;
 mod journal;
 mod keeping;
 mod leases;
+mod load;
 mod perform;
 mod predecessor;
 mod prompt;
@@ -34,6 +36,7 @@ mod sanitise;
 mod schedules;
 mod sent;
 mod tail;
+mod takeover;
 mod tally;
 pub mod tasks;
 mod told;
@@ -44,6 +47,7 @@ mod worker;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -57,13 +61,9 @@ pub use diff::{
     Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
 };
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
-<<<<<<< HEAD
-pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment};
+pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
-=======
-pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
->>>>>>> history
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -81,13 +81,16 @@ use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
+use crate::store::lease::{self, Claim};
 use crate::store::messages::{self, Added};
 use crate::store::steer::{self, Steered};
 use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
 use feed::Feed;
+use hints::Hints;
 use leases::Leases;
+use load::Load;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
 
@@ -158,6 +161,10 @@ pub(crate) struct Context {
     wake: Notify,
     /// Tells this server from others on the same database.
     server: Uuid,
+    beat: Notify,
+    hints: Hints,
+    load: Load,
+    n_fenced: AtomicU64,
 }
 
 impl Context {
@@ -173,6 +180,38 @@ impl Context {
     fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
         let tags = self.parts.rendering.framing_tags.clone();
         Framing { policy, announce, tags }
+    }
+
+    /// A run became claimable: workers here and elsewhere may look.
+    fn claimable(&self) {
+        self.wake.notify_one();
+        self.hints.claimable();
+    }
+
+    /// A caller wants something of a run: whoever holds it, here or elsewhere, may look.
+    fn steered(&self, run: RunId) {
+        self.claimable();
+        self.hints.changed(run);
+    }
+
+    /// Whether a run would be accepted now. Reads, cancels and health are never refused for this.
+    fn admit(&self) -> Result<(), AgentlingError> {
+        if self.tasks.is_stopping() {
+            return Err(AgentlingError::Draining);
+        }
+        let settings = &self.parts.settings;
+        if self.load.exceeds(settings.lag_limit, settings.wait_limit) {
+            return Err(AgentlingError::Overloaded);
+        }
+        Ok(())
+    }
+
+    /// Counts a write that another worker's claim kept out, and says so once.
+    async fn fenced(&self, claim: &Claim) {
+        self.n_fenced.fetch_add(1, Ordering::Relaxed);
+        let newest = lease::epoch(self.store(), &claim.tenant, claim.run).await.ok().flatten();
+        let (run, epoch) = (claim.run, claim.epoch);
+        tracing::warn!(%run, epoch, newest, "a write was fenced");
     }
 
     /// A number in 0..1 for jitter, drawn from the ids' randomness.
@@ -192,6 +231,7 @@ pub struct Engine {
 impl Engine {
     /// An engine whose workers do not run yet.
     pub fn new(parts: Parts) -> Self {
+        let hints = Hints::new(parts.ids.random(), parts.settings.notify);
         Self {
             context: Arc::new(Context {
                 server: parts.ids.random(),
@@ -200,13 +240,20 @@ impl Engine {
                 leases: Leases::default(),
                 tasks: Tasks::default(),
                 wake: Notify::new(),
+                beat: Notify::new(),
+                hints,
+                load: Load::default(),
+                n_fenced: AtomicU64::new(0),
             }),
         }
     }
 
-    /// Starts the workers: claiming, heartbeat, sweeping, and what the clock starts and forgets.
+    /// Starts the workers: claiming, heartbeat, sweeping; what listens and looks beside them, and what the
+    /// clock starts and forgets.
     pub fn work(&self) {
         worker::start(&self.context);
+        hints::start(&self.context);
+        load::start(&self.context);
         schedules::start(&self.context);
         keeping::start(&self.context);
     }
@@ -216,9 +263,17 @@ impl Engine {
         &self.context.tasks
     }
 
+    /// How many writes of this process another worker's claim has kept out.
+    pub fn fenced_writes(&self) -> u64 {
+        self.context.n_fenced.load(Ordering::Relaxed)
+    }
+
     /// Whether a run would be accepted.
-    pub fn is_accepting(&self) -> bool {
-        !self.context.tasks.is_stopping()
+    ///
+    /// # Errors
+    /// With the reason why not.
+    pub fn admit(&self) -> Result<(), AgentlingError> {
+        self.context.admit()
     }
 
     /// Stops claiming, waits for what is under way up to the drain deadline, then gives the rest back.
@@ -344,7 +399,7 @@ impl Engine {
             Steered::Done(run) => Ok(self.told(tenant, run)),
             Steered::Requested(run) => {
                 context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
-                context.wake.notify_one();
+                context.steered(run.id);
                 Ok(run)
             }
         }
@@ -362,7 +417,7 @@ impl Engine {
             Steered::Done(run) => Ok(self.told(tenant, run)),
             Steered::Requested(run) => {
                 context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
-                context.wake.notify_one();
+                context.steered(run.id);
                 Ok(run)
             }
         }
@@ -374,7 +429,7 @@ impl Engine {
     /// When there is no such run, it is not interrupted, or its thread went on without it.
     pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
         let context = &self.context;
-        if !self.is_accepting() {
+        if context.tasks.is_stopping() {
             return Err(AgentlingError::Draining);
         }
         match steer::resume(context.store(), tenant, run, context.now()).await {
@@ -383,7 +438,7 @@ impl Engine {
                 Err(AgentlingError::RunNotWaiting { status: run.facts.status })
             }
             Ok(Steered::Done(run)) => {
-                context.wake.notify_one();
+                context.claimable();
                 Ok(self.told(tenant, run))
             }
             Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
@@ -442,9 +497,10 @@ impl Engine {
         compact::compact(&self.context, tenant, asked).await
     }
 
-    /// Tells watchers in this process that a run was changed by a caller.
+    /// Tells watchers that a run was changed by a caller.
     fn told(&self, tenant: &TenantId, run: Run) -> Run {
         self.context.feed.publisher(tenant, run.id).committed();
+        self.context.hints.changed(run.id);
         run
     }
 }

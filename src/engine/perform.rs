@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 
 use super::compaction::{Compactor, Shortening, shorten};
 use super::feed::Publisher;
+use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
@@ -52,6 +53,7 @@ pub(super) struct Performer {
     predecessor: Predecessor,
     first_seq: i64,
     epoch: i64,
+    freshness: Freshness,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
     /// turn, retries and pauses included.
@@ -65,7 +67,7 @@ impl Performer {
         context: &Arc<Context>,
         loaded: &LoadedRun,
         redactor: &Arc<Redactor>,
-        claim: &Claim,
+        (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
         let (agent, framing) = (&loaded.agent, &loaded.framing);
         Self {
@@ -74,6 +76,7 @@ impl Performer {
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
+            freshness: freshness.clone(),
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
@@ -111,7 +114,8 @@ impl Performer {
         in_flight.abandoned(&self.context, before).await
     }
 
-    /// A future that performs an effect. Dropping it hangs up on the model or the tool.
+    /// A future that performs an effect, once the lease is young enough for that. Dropping it hangs up
+    /// on the model or the tool.
     pub(super) fn perform(
         &mut self,
         effect: Effect,
@@ -134,8 +138,10 @@ impl Performer {
                     (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
+                let freshness = self.freshness.clone();
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
+                    freshness.fresh().await;
                     in_flight.inspect(|in_flight| in_flight.begin(&context));
                     let call = (effect, &*call, shortening);
                     ask_or_shorten(&context, &tools, call, &publisher, &predecessor).await
@@ -145,8 +151,10 @@ impl Performer {
                 let request = self.tool_call(state, call_id, *attempt);
                 let (context, tools) =
                     (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let freshness = self.freshness.clone();
                 Box::pin(async move {
                     let attempt = request.attempt;
+                    freshness.fresh().await;
                     let outcome = context.parts.toolbox.call(&tools, &request).await;
                     Done::of(effect, Input::CallEnded { outcome, attempt })
                 })

@@ -87,6 +87,13 @@ pub fn router(state: AppState) -> Router {
     layers::wrap_redacting(router, ids, redactor)
 }
 
+/// What a server answers that leaves the API to others: how it is.
+pub fn health_router(state: AppState) -> Router {
+    let ids = Arc::clone(&state.ids);
+    let (open, _) = open_endpoints().split_for_parts();
+    layers::wrap(open.with_state(state), ids)
+}
+
 /// The service while the database has no schema that it can work with: alive and not ready.
 pub fn waiting_router(ids: SharedIds) -> Router {
     let detail = "the database schema is not up to date: `agentling migrate` brings it there";

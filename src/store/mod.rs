@@ -15,6 +15,7 @@ pub mod embedded;
 pub mod erasure;
 pub mod events;
 pub mod forks;
+pub mod hints;
 pub mod idempotency;
 pub mod journal;
 pub mod keys;
@@ -39,4 +40,4 @@ mod refusal;
 mod rows;
 
 pub use error::{Conflict, StoreError};
-pub use pool::{PoolSettings, Store, probe};
+pub use pool::{HINT_CONNECTIONS, PoolSettings, Store, probe};

@@ -1,4 +1,4 @@
-//! Connections: three pools, their timeouts, and the migrations.
+//! Connections: three pools and one for hints, their timeouts, and the migrations.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -36,7 +36,12 @@ pub struct Store {
     api: PgPool,
     worker: PgPool,
     critical: PgPool,
+    hints: PgPool,
+    options: PgConnectOptions,
 }
+
+/// What a server holds beside its pools: a connection to tell others, and one to hear them.
+pub const HINT_CONNECTIONS: u32 = 2;
 
 impl Store {
     /// Prepares the pools; the first use opens a connection.
@@ -49,6 +54,14 @@ impl Store {
             api: pool(&options, "agentling-api", settings.api, "10s"),
             worker: pool(&options, "agentling-worker", settings.worker, "30s"),
             critical: pool(&options, "agentling-critical", settings.critical, "5s"),
+            // Hints may be lost anyway, so their commits need not reach the disk.
+            hints: pool(
+                &options.clone().options([("synchronous_commit", "off")]),
+                "agentling-hints",
+                1,
+                "5s",
+            ),
+            options,
         })
     }
 
@@ -100,10 +113,45 @@ impl Store {
         self.api.close().await;
         self.worker.close().await;
         self.critical.close().await;
+        self.hints.close().await;
     }
 
     pub(super) const fn api(&self) -> &PgPool {
         &self.api
+    }
+
+    /// The most connections that the database lets this server's role open, all servers together.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn max_connections(&self) -> Result<u32, StoreError> {
+        let n = sqlx::query_scalar!(
+            r#"SELECT current_setting('max_connections')::integer
+                      - current_setting('superuser_reserved_connections')::integer AS "n!""#
+        )
+        .fetch_one(&self.critical)
+        .await
+        .map_err(StoreError::of_read)?;
+        Ok(u32::try_from(n).unwrap_or(0))
+    }
+
+    /// Takes a connection of the API's pool and gives it back: how long that takes is how long callers
+    /// wait.
+    ///
+    /// # Errors
+    /// When none became free in time, or the database cannot be reached.
+    pub async fn try_api(&self) -> Result<(), StoreError> {
+        drop(self.api.acquire().await.map_err(StoreError::of_read)?);
+        Ok(())
+    }
+
+    /// A pool for one connection that listens.
+    pub(super) fn hint_pool(&self) -> PgPool {
+        pool(&self.options, "agentling-listener", 1, "5s")
+    }
+
+    pub(super) const fn hints(&self) -> &PgPool {
+        &self.hints
     }
 
     pub(super) const fn worker(&self) -> &PgPool {

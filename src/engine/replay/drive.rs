@@ -206,30 +206,16 @@ impl Driver<'_> {
         match shortening {
             None => {
                 let entry = self.compare(&call, (turn, attempt), Purpose::Reply);
-<<<<<<< HEAD
-                match self.course.reply((turn, attempt), ReplyState::Complete) {
-                    Some(reply) => {
-                        if entry.is_none() {
-                            self.miss(Missing::Requests);
-                        }
-                        let tools = &self.prompter.tools;
-                        let verdict = reply.text().and_then(|text| tools.verdict(&text));
-                        // What became of a call is on record, whoever it had to wait for.
-                        let mut calls = tools.plan(&reply);
-                        calls.iter_mut().for_each(|call| call.waits = WaitRules::NONE);
-                        Ok(Input::Replied { turn, attempt, reply, calls, verdict })
-                    }
-                    None => self.failed(effect, entry.as_ref()),
-=======
                 let reply = self.course.reply((turn, attempt), ReplyState::Complete);
                 let Some(reply) = reply else { return self.failed(effect, entry.as_ref()) };
                 if entry.is_none() {
                     self.miss(Missing::Requests);
->>>>>>> history
                 }
                 let tools = &self.prompter.tools;
                 let verdict = reply.text().and_then(|text| tools.verdict(&text));
-                let calls = tools.plan(&reply);
+                // What became of a call is on record, whoever it had to wait for.
+                let mut calls = tools.plan(&reply);
+                calls.iter_mut().for_each(|call| call.waits = WaitRules::NONE);
                 Ok(Input::Replied { turn, attempt, reply, calls, verdict })
             }
             Some(Shortening::Drop(summary)) => Ok(Input::Compacted { turn, attempt, summary }),

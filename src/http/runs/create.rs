@@ -36,7 +36,7 @@ use crate::store::idempotency;
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "model-error", "model-timeout", "run-timeout", "run-poisoned",
         "tool-name-conflict", "invalid-tool-schema", "schema-too-complex", "remote-ref-forbidden",
-        "egress-denied", "invalid-header-name", "draining", "tenant-queue-full"]))))]
+        "egress-denied", "invalid-header-name", "draining", "overloaded", "tenant-queue-full"]))))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,

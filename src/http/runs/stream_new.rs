@@ -25,7 +25,7 @@ use crate::http::reply::replayed;
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "tool-name-conflict", "invalid-tool-schema",
         "schema-too-complex", "remote-ref-forbidden", "egress-denied", "invalid-header-name",
-        "draining", "too-many-streams", "tenant-queue-full"]))))]
+        "draining", "overloaded", "too-many-streams", "tenant-queue-full"]))))]
 pub(super) async fn stream_new(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,

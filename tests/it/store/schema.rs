@@ -1,6 +1,7 @@
 //! The schema and the types agree.
 
 use agentling::domain::event::{DeltaKind, EventName};
+use agentling::domain::fault::Fault;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
 use agentling::domain::run::{RunStatus, StopReason};
@@ -65,6 +66,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         ("model_request_head_encoding", labels(&encodings)),
         ("model_request_conversation_encoding", labels(&encodings)),
         ("thread_announce", labels(&Announce::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("run_last_fault", labels(&Fault::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_message_voice", labels(&Voice::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "thread_framing_policy",
