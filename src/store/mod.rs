@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod messages;
 pub mod operator;
 pub mod redaction;
+mod run_row;
 pub mod runs;
 pub mod steer;
 pub mod steps;

@@ -5,10 +5,11 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 12] = [
+const TENANT_TABLES: [&str; 13] = [
     "agent",
     "agent_version",
     "api_key",
+    "call_answer",
     "idempotency",
     "model_request",
     "run",

@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const SIGABRT: i32 = 6;
 
 /// Accepts a run without any worker at hand.
-pub(super) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run {
+pub(crate) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run {
     let config = test_config(db, tools, &[]);
     let engine = agentling::app::engine(&config, &db.store(), &Surroundings::default()).await;
     let engine = engine.unwrap();
@@ -53,13 +53,13 @@ pub(super) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run
 }
 
 /// A server that has lost nothing itself.
-pub(super) async fn healthy(db: &TestDb, tools: &FakeTools) -> TestApp {
+pub(crate) async fn healthy(db: &TestDb, tools: &FakeTools) -> TestApp {
     let around = Surroundings::default();
     TestApp::on(db.clone(), tools.clone(), Errand::SETTINGS, around).await
 }
 
 /// Waits for the end of a run.
-pub(super) async fn ended(app: &TestApp, run: RunId) -> Run {
+pub(crate) async fn ended(app: &TestApp, run: RunId) -> Run {
     let run = app.running.engine.wait(&TenantId::default(), run, PATIENCE).await.unwrap().unwrap();
     assert!(run.facts.status.is_ended(), "{run:?}");
     run

@@ -4,7 +4,7 @@ mod accept;
 mod captured;
 mod commits;
 mod context_window;
-mod crash;
+pub(crate) mod crash;
 mod database;
 mod drain;
 mod fallbacks;

@@ -45,6 +45,10 @@ const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
+const DECISIONS: &str = r#"{"decisions":[{"tool_call_id":"call_1","approve":true}]}"#;
+const RESULTS: &str = r#"{"results":[{"tool_call_id":"call_1","output":1}]}"#;
+const RESOLUTION: &str = r#"{"outcome":"retry"}"#;
+
 /// Every operation: its id, the scope it needs, and what it takes.
 const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("agents_archive", "agents:write", Takes::Nothing),
@@ -66,11 +70,14 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_cancel", "runs:write", Takes::Maybe("{}")),
     ("runs_create", "runs:write", Takes::Json(RUN)),
     ("runs_create_stream", "runs:write", Takes::Json(RUN)),
+    ("runs_decide", "runs:write", Takes::Json(DECISIONS)),
     ("runs_events", "runs:read", Takes::Nothing),
     ("runs_get", "runs:read", Takes::Nothing),
     ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
     ("runs_list", "runs:read", Takes::Nothing),
+    ("runs_post_tool_results", "runs:write", Takes::Json(RESULTS)),
     ("runs_requests", "runs:read", Takes::Nothing),
+    ("runs_resolve", "runs:write", Takes::Json(RESOLUTION)),
     ("runs_resume", "runs:write", Takes::Maybe("{}")),
     ("runs_say", "runs:write", Takes::Json(MESSAGE)),
     ("runs_steps", "runs:read", Takes::Nothing),
@@ -225,6 +232,7 @@ impl World {
             .replace("{run_id}", &text(&self.run["id"]))
             .replace("{step_id}", &text(&self.step["id"]))
             .replace("{request_id}", &text(&self.request["id"]))
+            .replace("{call_id}", "call_1")
             .replace("{n}", "1")
             .replace("{block_id}", "user")
     }

@@ -1,13 +1,16 @@
 //! Runs over HTTP.
 
+mod approvals;
 mod create;
 mod files;
 mod idempotency;
 mod messages;
 mod model_faults;
 mod profiles;
+mod resolution;
 mod rules;
 mod steer;
 mod tool_files;
+mod tool_results;
 mod tool_rules;
 mod watch;
