@@ -46,6 +46,7 @@ pub mod line;
 pub mod memory;
 pub mod message;
 pub mod model;
+pub mod outcome;
 pub mod page;
 pub mod provider;
 pub mod redaction;

@@ -37,11 +37,11 @@ const UNREADABLE: &str = "the model kept writing tool calls that cannot be read"
 /// Starts the next turn: an ordinary one, or the closing one when the step limit is reached. The
 /// first turn is never the closing one. What was said to the run meanwhile comes before it.
 pub(super) fn next(draft: &mut Draft<'_>) {
-    while let Some(RunMessage { number, voice, text, .. }) = draft.waiting() {
-        draft.push(Record::MessageGiven { number: *number, voice: *voice, text: text.clone() });
-    }
     if draft.is_out_of_budget {
         return wait::park(draft, WaitReason::BudgetExhausted);
+    }
+    while let Some(RunMessage { number, voice, text, .. }) = draft.waiting() {
+        draft.push(Record::MessageGiven { number: *number, voice: *voice, text: text.clone() });
     }
     let done = draft.state.turn();
     let closing = done >= draft.limits.max_steps.max(1);

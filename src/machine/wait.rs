@@ -109,6 +109,7 @@ pub(super) fn park_if_idle(draft: &mut Draft<'_>) {
     let goes_on =
         state.open_calls().any(|call| call.state() == CallState::Started || call.is_to_be_probed())
             || !startable(state).is_empty();
+    let goes_on = goes_on || state.parked().is_some();
     let reason = state.open_calls().find_map(|call| call.waits);
     if let (false, Some(reason)) = (goes_on, reason) {
         park(draft, reason);

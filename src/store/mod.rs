@@ -26,6 +26,7 @@ pub mod operator;
 pub mod outbox;
 pub mod redaction;
 pub mod retention;
+mod run_row;
 pub mod runs;
 pub mod schedules;
 pub mod steer;

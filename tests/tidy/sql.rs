@@ -9,6 +9,7 @@ const TENANT_TABLES: &[&str] = &[
     "agent",
     "agent_version",
     "api_key",
+    "call_answer",
     "idempotency",
     "model_request",
     "run",

@@ -37,10 +37,12 @@ mod coverage;
 mod crash;
 mod endings;
 mod messages;
+mod outside;
 mod pairs;
 mod properties;
 mod rows;
 mod turns;
+mod waits;
 mod world;
 
 use serde_json::{Value, json};
@@ -64,6 +66,7 @@ use crate::domain::tool::{
     ToolOutput, Verdict,
 };
 use crate::domain::wait::WaitRules;
+use outside::Outside;
 
 const LIMITS: Limits = Limits {
     max_steps: 4,
@@ -93,6 +96,7 @@ struct Play {
     /// The messages that were added to the run, and how many of them its worker knows of.
     said: Vec<RunMessage>,
     n_known: usize,
+    outside: Outside,
 }
 
 impl Play {
@@ -106,7 +110,7 @@ impl Play {
 
     fn new(limits: Limits) -> Self {
         let (state, journal, said) = (State::default(), Vec::new(), Vec::new());
-        Self { limits, state, journal, said, n_known: 0 }
+        Self { limits, state, journal, said, n_known: 0, outside: Outside::default() }
     }
 
     /// Adds a message to the run, as long as the store would take it.
@@ -126,20 +130,31 @@ impl Play {
 
     fn feed(&mut self, input: Input) -> Vec<Record> {
         let mut records = self.decide(input.clone());
-        // The store refuses a decision that goes past messages which the worker does not know of.
-        if self.n_known < self.said.len() && records.iter().any(goes_on) {
-            self.n_known = self.said.len();
-            records = self.decide(input);
+        while self.is_refused(&records) {
+            records = self.decide(input.clone());
         }
         for record in &records {
             self.commit(record.clone());
         }
+        if !records.is_empty() {
+            self.outside.settle(&self.state);
+        }
         records
+    }
+
+    /// The store refuses a decision that goes past what the worker does not know of, and tells of it.
+    fn is_refused(&mut self, records: &[Record]) -> bool {
+        if self.n_known < self.said.len() && records.iter().any(goes_on) {
+            self.n_known = self.said.len();
+            return true;
+        }
+        self.outside.refuses(&self.state, records)
     }
 
     fn decide(&self, input: Input) -> Vec<Record> {
         let messages = &self.said[..self.n_known];
-        decide(&self.state, input, Surroundings { limits: &self.limits, messages, ..QUIET })
+        let around = Surroundings { limits: &self.limits, messages, ..QUIET };
+        decide(&self.state, input, self.outside.around(around))
     }
 
     fn reply(&mut self, parts: Vec<ReplyPart>, finish: FinishReason) -> Vec<Record> {

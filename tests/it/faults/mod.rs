@@ -37,7 +37,7 @@
 //! | F-39 | `f39_replicas_whose_clocks_are_ten_minutes_off_steal_nothing_from_each_other` |
 //! | F-40 | `f40_after_all_replicas_were_suspended_each_run_is_resumed_once` |
 //! | F-41 | `a_shutdown_waits_for_the_call_in_flight_and_records_its_outcome` `f41_a_process_told_to_stop_during_a_model_call_records_the_reply_and_exits_with_0` |
-//! | F-42 | `at_the_deadline_of_a_drain_a_run_is_given_back_and_another_server_ends_it` `f42_at_the_deadline_a_call_that_must_not_run_twice_is_in_doubt_because_of_the_drain` |
+//! | F-42 | `at_the_deadline_of_a_drain_a_run_is_given_back_and_another_server_ends_it` `f42_at_the_deadline_a_call_that_must_not_run_twice_is_in_doubt_because_of_the_drain` `f42_a_server_that_drains_sends_its_readers_to_another_one` |
 //! | F-43 | `f43_a_second_signal_ends_a_process_at_once_and_its_run_goes_on_elsewhere` |
 //! | F-44 | `f44_three_replicas_are_replaced_one_by_one_and_no_caller_notices` |
 //! | F-45 | `f45_a_run_in_a_newer_format_is_left_to_newer_workers_and_not_failed` `f45_a_newer_run_whose_worker_was_lost_is_put_back_by_an_older_server_untouched` |
@@ -76,6 +76,7 @@ mod model;
 mod postgres;
 mod soak;
 mod streams;
+mod waits;
 
 use std::fs;
 use std::path::Path;

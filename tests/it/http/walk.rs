@@ -48,6 +48,10 @@ const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
+const DECISIONS: &str = r#"{"decisions":[{"tool_call_id":"call_1","approve":true}]}"#;
+const RESULTS: &str = r#"{"results":[{"tool_call_id":"call_1","output":1}]}"#;
+const RESOLUTION: &str = r#"{"outcome":"retry"}"#;
+
 /// Every operation: its id, the scope it needs, and what it takes.
 const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("agents_archive", "agents:write", Takes::Nothing),
@@ -69,14 +73,17 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("runs_cancel", "runs:write", Takes::Maybe("{}")),
     ("runs_create", "runs:write", Takes::Json(RUN)),
     ("runs_create_stream", "runs:write", Takes::Json(RUN)),
+    ("runs_decide", "runs:write", Takes::Json(DECISIONS)),
     ("runs_delete", "runs:write", Takes::Nothing),
     ("runs_diff", "runs:read", Takes::Nothing),
     ("runs_events", "runs:read", Takes::Nothing),
     ("runs_get", "runs:read", Takes::Nothing),
     ("runs_interrupt", "runs:write", Takes::Maybe("{}")),
     ("runs_list", "runs:read", Takes::Nothing),
+    ("runs_post_tool_results", "runs:write", Takes::Json(RESULTS)),
     ("runs_replay", "runs:read", Takes::Maybe("{}")),
     ("runs_requests", "runs:read", Takes::Nothing),
+    ("runs_resolve", "runs:write", Takes::Json(RESOLUTION)),
     ("runs_resume", "runs:write", Takes::Maybe("{}")),
     ("runs_say", "runs:write", Takes::Json(MESSAGE)),
     ("runs_steps", "runs:read", Takes::Nothing),
@@ -258,6 +265,7 @@ impl World {
             .replace("{webhook_id}", &text(&self.webhook["id"]))
             .replace("{delivery_id}", &text(&self.delivery["id"]))
             .replace("{schedule_id}", &text(&self.schedule["id"]))
+            .replace("{call_id}", "call_1")
             .replace("{n}", "1")
             .replace("{block_id}", "user")
     }

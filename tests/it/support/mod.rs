@@ -27,6 +27,7 @@ mod sse;
 mod stored;
 mod tags;
 mod tools;
+mod waiting;
 
 pub(crate) use app::{Answer, TestApp, config_at, test_config, tool, with_json};
 pub(crate) use capture::Capture;
@@ -56,3 +57,4 @@ pub(crate) use sse::{
 pub(crate) use stored::stored;
 pub(crate) use tags::tags_in;
 pub(crate) use tools::FakeTools;
+pub(crate) use waiting::{answer_calls, client_tool, race, run_path, waiting_calls};

@@ -1,5 +1,6 @@
 //! Runs over HTTP.
 
+mod approvals;
 mod create;
 mod delete;
 mod diff;
@@ -9,8 +10,10 @@ mod messages;
 mod model_faults;
 mod profiles;
 mod replay;
+mod resolution;
 mod rules;
 mod steer;
 mod tool_files;
+mod tool_results;
 mod tool_rules;
 mod watch;
