@@ -26,6 +26,9 @@
 //! | F-23 | `f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doubled` |
 //! | F-24 | `f24_a_commit_that_is_frozen_for_longer_than_the_lease_is_found_by_the_next_worker` |
 //! | F-25 | `f25_a_connection_that_falls_silent_is_given_up_and_replaced` `f25_a_server_whose_database_falls_silent_stops_and_another_goes_on` |
+//! | F-30 | `f30_a_failover_to_a_synchronous_standby_loses_and_doubles_nothing` |
+//! | F-31 | `f31_a_failover_that_loses_commits_is_told_and_fences_what_was_claimed_before_it` |
+//! | F-32 | `f32_a_server_that_takes_no_writes_is_left_as_soon_as_there_is_one_that_does` |
 //! | F-35 | `f35_a_transaction_that_is_given_up_for_another_one_is_done_again_and_at_last_refused` |
 //! | F-36 | `f36_a_run_whose_row_a_stranger_locks_goes_on_when_it_is_let_go` |
 //! | F-37 | `f37_a_database_without_room_refuses_runs_and_goes_on_when_it_has_some` |
@@ -48,6 +51,7 @@
 
 mod commits;
 mod crash;
+mod failover;
 mod guards;
 mod kill_points;
 mod model;
