@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
 
 use super::StoreError;
 use super::patience::in_time;
@@ -199,6 +199,14 @@ pub async fn probe(url: &str) -> Result<(), StoreError> {
 /// How long a database may take to let us in.
 const PROBE: Duration = Duration::from_secs(10);
 
+/// Whether a connection that comes back may be used again. It may be in the middle of an answer that was
+/// no longer waited for, and one that has fallen silent would take its place in the pool for ever; or
+/// its server may have become a standby, which takes no write.
+async fn is_of_use(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let asked = sqlx::query_scalar!(r#"SELECT NOT pg_is_in_recovery() AS "is_primary!""#);
+    in_time(SILENCE, asked.fetch_one(connection)).await
+}
+
 /// How long a connection that comes back to its pool may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -212,10 +220,6 @@ fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &s
         .max_connections(size)
         .acquire_timeout(Duration::from_secs(2))
         .idle_timeout(Duration::from_mins(5))
-        // A connection may come back in the middle of an answer that was no longer waited for. Where
-        // it has fallen silent it is dropped; it would take its place in the pool for ever.
-        .after_release(|connection, _| {
-            Box::pin(async move { in_time(SILENCE, connection.ping()).await.map(|()| true) })
-        })
+        .after_release(|connection, _| Box::pin(is_of_use(connection)))
         .connect_lazy_with(options)
 }

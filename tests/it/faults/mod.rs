@@ -30,6 +30,9 @@
 //! | F-26 | `f26_a_listener_whose_connection_is_half_open_finds_out_and_looks_at_what_it_missed` |
 //! | F-27 | `f27_a_listener_whose_session_is_ended_comes_back_and_looks_at_what_it_missed` |
 //! | F-28 | `f28_without_hints_runs_and_cancels_are_found_by_polling` |
+//! | F-30 | `f30_a_failover_to_a_synchronous_standby_loses_and_doubles_nothing` |
+//! | F-31 | `f31_a_failover_that_loses_commits_is_told_and_fences_what_was_claimed_before_it` |
+//! | F-32 | `f32_a_server_that_takes_no_writes_is_left_as_soon_as_there_is_one_that_does` |
 //! | F-33 | `f33_an_api_without_a_free_connection_says_so_soon_and_no_lease_is_lost` |
 //! | F-35 | `f35_a_transaction_that_is_given_up_for_another_one_is_done_again_and_at_last_refused` |
 //! | F-36 | `f36_a_run_whose_row_a_stranger_locks_goes_on_when_it_is_let_go` |
@@ -68,6 +71,7 @@
 
 mod commits;
 mod crash;
+mod failover;
 mod fleet;
 mod guards;
 mod keeping;

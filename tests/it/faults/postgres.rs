@@ -13,21 +13,21 @@ use crate::support::{
 };
 
 /// Leases that outlive the time that a restart takes on a busy machine.
-const PATIENT: [(&str, &str); 2] =
+pub(super) const PATIENT: [(&str, &str); 2] =
     [("AGENTLING_LEASE_MS", "60000"), ("AGENTLING_HEARTBEAT_MS", "200")];
 
 /// How many runs are under way when the database goes.
 const N_RUNS: usize = 12;
 
 /// A server on a database of its own, with runs that wait for their tools.
-struct Stage {
-    cluster: OwnCluster,
+pub(super) struct Stage {
+    pub(super) cluster: OwnCluster,
     tools: FakeTools,
-    app: TestApp,
+    pub(super) app: TestApp,
     runs: Vec<String>,
 }
 
-fn agent(tools: &FakeTools) -> Value {
+pub(super) fn agent(tools: &FakeTools) -> Value {
     let parameters = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let declared = [
         tool(tools, "once", "at_most_once", &parameters),
@@ -37,7 +37,7 @@ fn agent(tools: &FakeTools) -> Value {
 }
 
 impl Stage {
-    async fn set() -> Self {
+    pub(super) async fn set() -> Self {
         let (cluster, tools) = (OwnCluster::start().await, FakeTools::start().await);
         let around = Surroundings::default();
         tools.hold("once");
@@ -53,7 +53,7 @@ impl Stage {
     }
 
     /// Posts a run under a key until it is accepted. What refuses it meanwhile says so.
-    async fn insist(&self, key: &str) -> String {
+    pub(super) async fn insist(&self, key: &str) -> String {
         let body = json!({"agent": agent(&self.tools), "input": "go"});
         loop {
             let request = with_json(self.app.request("POST", "/v1/runs"), &body);
@@ -74,17 +74,18 @@ impl Stage {
         }
     }
 
-    fn let_go(&self) {
+    pub(super) fn let_go(&self) {
         self.tools.release("once");
         self.tools.release("again");
     }
 
     /// Every run that was acknowledged ends as if nothing had been, and no call was sent twice.
-    async fn assert_nothing_lost_or_doubled(self, more: &[String]) {
+    pub(super) async fn assert_nothing_lost_or_doubled(self, more: &[String]) {
         let runs: Vec<&String> = self.runs.iter().chain(more).collect();
         let ended = join_all(runs.iter().map(|run| self.app.ended(run))).await;
         assert!(ended.iter().all(|run| run["status"] == "completed"), "{ended:?}");
-        let db = self.cluster.db();
+        // Wherever clients are led by now.
+        let db = self.cluster.seen();
         assert_invariants(&db).await;
         let n_runs = i64::try_from(runs.len()).unwrap();
         assert_eq!(count(&db, "SELECT count(*) FROM run").await, n_runs);

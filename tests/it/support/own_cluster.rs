@@ -1,6 +1,7 @@
 //! A Postgres of a test's own, to be frozen, restarted and crashed, behind a proxy that outlives it.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use agentling::config::{Config, Source};
@@ -90,29 +91,66 @@ impl OwnCluster {
 
     /// Makes every commit wait after its local flush, or lets them all through.
     pub(crate) async fn freeze(&self, frozen: bool) {
-        let standby = if frozen { "'nobody'" } else { "''" };
+        self.set("synchronous_standby_names", if frozen { "nobody" } else { "" }).await;
+    }
+
+    /// Changes a setting of the server, and waits until new sessions have it.
+    pub(crate) async fn set(&self, name: &str, value: &str) {
         let mut connection = self.db().connect().await;
-        for statement in [
-            format!("ALTER SYSTEM SET synchronous_standby_names = {standby}"),
-            "SELECT pg_reload_conf()".to_owned(),
-        ] {
-            // The text is made of constants.
-            let statement = sqlx::AssertSqlSafe(statement);
-            sqlx::query(statement).execute(&mut connection).await.unwrap();
-        }
-        let wanted = if frozen { "nobody" } else { "" };
+        // The texts are constants of tests.
+        let statement = sqlx::AssertSqlSafe(format!("ALTER SYSTEM SET {name} = '{value}'"));
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+        sqlx::query("SELECT pg_reload_conf()").execute(&mut connection).await.unwrap();
         loop {
-            // A session of its own, which reads the setting as those to come do.
             let mut fresh = self.db().connect().await;
-            let set: String = sqlx::query_scalar("SHOW synchronous_standby_names")
-                .fetch_one(&mut fresh)
-                .await
-                .unwrap();
-            if set == wanted {
+            let show = sqlx::AssertSqlSafe(format!("SHOW {name}"));
+            let set: String = sqlx::query_scalar(show).fetch_one(&mut fresh).await.unwrap();
+            if set == value {
                 return;
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// A standby that follows this server; clients still go to this one.
+    pub(crate) async fn standby(&self) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        open_to_all(dir.path());
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        open_to_all(&data);
+        let (socket, cluster) = (self.proxy.socket_dir(), data.join("postgres"));
+        let copy = Command::new("pg_basebackup")
+            .args(["-U", "agentling", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-h"])
+            .arg(socket)
+            .arg("-D")
+            .arg(&cluster)
+            .output();
+        let copy = copy.expect("pg_basebackup is installed with PostgreSQL");
+        assert!(copy.status.success(), "{}", String::from_utf8_lossy(&copy.stderr));
+        // PostgreSQL runs as another user when we are root.
+        let mut own = Command::new("chown");
+        own.arg("-R").arg("--reference").arg(self.data()).arg(&cluster);
+        assert!(own.status().unwrap().success());
+        let settings = EmbeddedSettings { data_dir: data, ..self.settings.clone() };
+        let embedded = launch(settings.clone()).await;
+        Self { proxy: self.proxy.clone(), settings, embedded: Some(embedded), dir }
+    }
+
+    /// Makes a standby the server that clients go to.
+    pub(crate) async fn promote(&self) {
+        let promoted: bool = sqlx::query_scalar("SELECT pg_promote()")
+            .fetch_one(&mut self.db().connect().await)
+            .await
+            .unwrap();
+        assert!(promoted);
+        self.lead_here();
+    }
+
+    /// Sends clients here from now on, those included that are connected elsewhere.
+    pub(crate) fn lead_here(&self) {
+        self.proxy.lead_to(&self.db().url);
+        self.proxy.cut();
     }
 }
 

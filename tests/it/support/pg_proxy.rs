@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -108,6 +109,11 @@ impl PgProxy {
     /// From now on new connections lead to another server.
     pub(crate) fn lead_to(&self, url: &str) {
         *lock(&self.shared.upstream) = parts_of(url).0;
+    }
+
+    /// The directory of the socket of the server.
+    pub(crate) fn socket_dir(&self) -> PathBuf {
+        Path::new(&*lock(&self.shared.upstream)).parent().unwrap().to_owned()
     }
 
     /// Does harm to the next so many statements that contain a text.
