@@ -21,7 +21,6 @@ use super::{CommitPoint, Context};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Failure, FailureCause};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
@@ -380,8 +379,6 @@ impl Driver {
 /// The run's deadline on the monotonic clock.
 fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
     Some(context.parts.clock.monotonic() + loaded.time_left?)
-}
-
 }
 
 async fn sleep_or_forever(duration: Option<Duration>) {

@@ -29,6 +29,7 @@ pub(super) fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
 pub(super) fn timed_out() -> Failure {
     let detail = "the run took longer than its `run_timeout_ms`".to_owned();
     Failure { cause: FailureCause::RunTimeout, detail }
+}
 
 /// The failure of a run that is given up, with what went wrong last.
 fn given_up(last: Option<Fault>) -> Failure {
