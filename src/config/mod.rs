@@ -6,6 +6,7 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod prices;
 mod providers;
 mod reader;
 mod redaction;
@@ -31,6 +32,7 @@ pub use telemetry::{LogFormat, Telemetry};
 
 use std::sync::LazyLock;
 
+use crate::domain::budget::Prices;
 use reader::Reader;
 
 /// Every setting there is, in the order in which they are documented.
@@ -66,6 +68,7 @@ const AFTER_KEYS: &[Setting] = &[
     providers::AWS_DEFAULT_REGION,
     providers::ORIGINS,
     providers::OPENAI_ORIGINS,
+    prices::PRICES,
     rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
@@ -88,6 +91,8 @@ pub struct Config {
     pub egress: Egress,
     /// Keys and origins of model providers.
     pub providers: Providers,
+    /// What models cost.
+    pub prices: Prices,
     /// The operator's own credentials.
     pub auth: Auth,
     /// What is redacted for everyone.
@@ -115,10 +120,11 @@ impl Config {
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
         );
-        reader.finish(Self::assemble(sections))
+        let prices = prices::read(&mut reader);
+        reader.finish(Self::assemble(sections, prices))
     }
 
-    fn assemble(sections: Sections) -> Option<Self> {
+    fn assemble(sections: Sections, prices: Prices) -> Option<Self> {
         let (http, database, engine, rendering, egress, providers, auth, redaction, telemetry) =
             sections;
         let (database, providers) = (database?, providers?);
@@ -131,6 +137,7 @@ impl Config {
             rendering: rendering?,
             egress: egress?,
             providers,
+            prices,
             auth,
             redaction,
             telemetry: telemetry?,

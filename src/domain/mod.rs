@@ -25,10 +25,12 @@
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
+//! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
 //! | problem | an RFC 9457 answer |
 //! | caller, tenant | who asks, for whom |
 
 pub mod agent;
+pub mod budget;
 pub mod caller;
 pub mod diagnosis;
 pub mod event;
@@ -42,6 +44,7 @@ pub mod line;
 pub mod memory;
 pub mod message;
 pub mod model;
+pub mod money;
 pub mod page;
 pub mod provider;
 pub mod redaction;

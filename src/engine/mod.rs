@@ -8,6 +8,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod budget;
 mod compact;
 mod compaction;
 mod diagnosis;
@@ -47,6 +48,7 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
+use crate::domain::budget::Prices;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Run, RunStatus};
@@ -57,7 +59,7 @@ use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::messages::{self, Added};
 use crate::store::steer::{self, Steered};
-use crate::store::{Conflict, Store, StoreError};
+use crate::store::{self, Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
 use feed::Feed;
@@ -103,6 +105,8 @@ pub struct Parts {
     pub ids: SharedIds,
     /// What is redacted for everyone.
     pub redaction: Redaction,
+    /// What models cost.
+    pub prices: Prices,
     /// Bounds and intervals.
     pub settings: config::Engine,
     /// How new threads are framed.
@@ -365,6 +369,17 @@ impl Engine {
         given: Answers,
     ) -> Result<Run, AgentlingError> {
         answers::give(&self.context, tenant, run, given).await
+    }
+
+    /// Lets runs go on that wait for room in a budget, now that there may be some.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn budgets_changed(&self) -> Result<(), AgentlingError> {
+        if store::budget::wake(self.context.store()).await? > 0 {
+            self.context.wake.notify_one();
+        }
+        Ok(())
     }
 
     /// Tells a thread in a shorter form from now on; answers the step that says so. `None` when there

@@ -133,7 +133,7 @@ impl RunWatch {
             EventData::Call { turn, .. } | EventData::Step { turn, .. } => {
                 self.closed = self.closed.max((*turn, u32::MAX));
             }
-            EventData::Run(_) => {}
+            EventData::Run(_) | EventData::Budget(_) => {}
         }
         self.has_ended = event.name.is_last();
         // A run that was interrupted and resumed goes on behind its last event so far.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Context;
 use super::driver::Driver;
 use crate::store::lease::{self, Claim};
-use crate::store::{StoreError, answers, idempotency};
+use crate::store::{StoreError, answers, budget, idempotency};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
@@ -102,7 +102,7 @@ async fn drained(context: &Context) {
 }
 
 async fn sweep(context: &Context) -> Result<(), StoreError> {
-    let n_woken = answers::wake_overdue(context.store()).await?;
+    let n_woken = answers::wake_overdue(context.store()).await? + budget::wake(context.store()).await?;
     if lease::sweep(context.store()).await? + n_woken > 0 {
         context.wake.notify_one();
     }

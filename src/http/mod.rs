@@ -5,6 +5,7 @@
 
 mod agents;
 pub mod auth;
+mod budgets;
 pub mod cursor;
 mod demo_tool;
 mod docs;
@@ -52,6 +53,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(runs::routes())
         .merge(steps::routes())
         .merge(requests::routes())
+        .merge(budgets::routes())
         .merge(render::routes())
 }
 

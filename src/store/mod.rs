@@ -8,6 +8,7 @@
 
 pub mod agents;
 pub mod answers;
+pub mod budget;
 pub mod embedded;
 pub mod events;
 pub mod idempotency;

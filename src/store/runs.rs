@@ -6,12 +6,15 @@ use uuid::Uuid;
 
 use super::idempotency::IdempotencyKey;
 use super::rows::{At, labels, to_json, to_json_opt};
-use super::{Store, StoreError, idempotency, threads};
+use super::budget::{NewBudget, Sharing};
+use super::{Store, StoreError, budget, idempotency, threads};
 use crate::domain::agent::AgentSpec;
+use crate::domain::budget::{BudgetOwner, BudgetPeriod};
 use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
+use crate::domain::id::{AgentId, KeyId, RunId, StepId, TenantId, ThreadId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::model::Usage;
+use crate::domain::money::Money;
 use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::run::{Run, RunFacts, RunStatus};
 use crate::domain::step::{InputPart, StepContent};
@@ -36,6 +39,8 @@ pub(super) struct RunRow {
     pub(super) usage_cache_read: i64,
     pub(super) usage_cache_write: i64,
     pub(super) usage_reasoning: i64,
+    pub(super) cost: Option<i64>,
+    pub(super) budget: Option<String>,
     pub(super) redactions: String,
     pub(super) metadata: String,
     pub(super) created_at: DateTime<Utc>,
@@ -62,6 +67,7 @@ impl TryFrom<RunRow> for Run {
                 cache_write: at.count("usage_cache_write", row.usage_cache_write)?,
                 reasoning: at.count("usage_reasoning", row.usage_reasoning)?,
             },
+            cost: row.cost.map(|cost| at.count("cost", cost)).transpose()?.map(Money::of_micros),
             steps: at.count("n_steps", row.n_steps)?,
             turn: at.count("turn", row.turn)?,
             attempt: at.count("attempt", row.attempt)?,
@@ -77,6 +83,7 @@ impl TryFrom<RunRow> for Run {
             agent_version: row.agent_version,
             metadata: at.json("metadata", &row.metadata)?,
             created_at: row.created_at,
+            budget: at.json_opt("budget", row.budget.as_deref())?.unwrap_or_default(),
             facts,
         })
     }
@@ -103,6 +110,10 @@ pub struct NewRun {
     pub op_id: Uuid,
     /// The key the request came with.
     pub idempotency: Option<IdempotencyKey>,
+    /// The caller's key; `None` for the operator's own.
+    pub key: Option<KeyId>,
+    /// Whether the price of every model that it may ask is known.
+    pub is_priced: bool,
 }
 
 /// How a run was received.
@@ -116,6 +127,10 @@ pub enum Accepted {
     NoSuchThread,
     /// The tenant has as many runs waiting as it may.
     QueueFull,
+    /// A budget that it shares is used up.
+    BudgetExhausted,
+    /// A budget counts money, and what the run costs is not known.
+    Unpriced,
 }
 
 /// Accepts a run (C0): idempotency key, run, task step and first event in one transaction.
@@ -152,7 +167,16 @@ pub async fn accept(
     if is_queue_full(&mut tx, tenant).await? {
         return Ok(Accepted::QueueFull);
     }
-    insert(&mut tx, tenant, new, task_seq).await?;
+    let (key, thread) = (new.key, new.run.thread_id);
+    let sharing = Sharing { key, agent: new.run.agent_id, thread };
+    let shared = budget::shared(&mut tx, tenant, sharing).await?;
+    if shared.is_used_up {
+        return Ok(Accepted::BudgetExhausted);
+    }
+    if (shared.counts_cost || new.run.budget.cost.is_some()) && !new.is_priced {
+        return Ok(Accepted::Unpriced);
+    }
+    insert(&mut tx, tenant, new, (task_seq, shared.any)).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Accepted::Created)
 }
@@ -199,15 +223,17 @@ async fn insert(
     tx: &mut PgConnection,
     tenant: &TenantId,
     new: &NewRun,
-    task_seq: i64,
+    (task_seq, shares_budget): (i64, bool),
 ) -> Result<(), StoreError> {
     let run = &new.run;
+    let own = Some(&run.budget).filter(|budget| !budget.is_empty());
+    let is_budgeted = shares_budget || !run.budget.bounds().is_empty();
     sqlx::query!(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
-                          metadata, created_at)
+                          metadata, created_at, budgeted, budget, key_id)
          VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, $8, $9, 3, now(), $10,
-                 ($11::text)::json, $12)",
+                 ($11::text)::json, $12, $13, ($14::text)::json, $15)",
         tenant.as_str(),
         run.id.uuid(),
         run.thread_id.uuid(),
@@ -219,11 +245,18 @@ async fn insert(
         task_seq + 1,
         new.op_id,
         to_json(&run.metadata)?,
-        run.created_at
+        run.created_at,
+        is_budgeted,
+        to_json_opt(own)?,
+        new.key.map(KeyId::uuid)
     )
     .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    if own.is_some() {
+        let new = NewBudget { period: BudgetPeriod::Total, bounds: run.budget };
+        budget::write(tx, tenant, BudgetOwner::Run(run.id), &new).await?;
+    }
     sqlx::query!(
         "INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id,
                            epoch, content, created_at)
@@ -288,7 +321,8 @@ pub(super) async fn read(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
@@ -366,7 +400,8 @@ pub async fn list(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1

@@ -18,6 +18,7 @@ use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, Summary
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
 use crate::domain::wait::{RequiresAction, WaitReason};
 use crate::machine::record::{Ending, Record};
+use crate::store::budget::Draws;
 use crate::store::journal::{
     Batch, CallMove, CallTo, Head, Hearing, LoadedRun, NewCall, NewStep, Wait,
 };
@@ -54,8 +55,8 @@ pub(crate) struct Journal {
     fallbacks: Arc<[ModelName]>,
     /// The one of them that is asked.
     fallback: Option<AskedFallback>,
-    action_seq: i64,
-    slots: Vec<Slot>,
+    pub(super) action_seq: i64,
+    pub(super) slots: Vec<Slot>,
 }
 
 impl Journal {
@@ -120,6 +121,7 @@ impl Journal {
             calls: Vec::new(),
             moves: Vec::new(),
             events: Vec::new(),
+            draws: Draws::default(),
             requests: stamp
                 .sent
                 .iter()

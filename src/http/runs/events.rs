@@ -49,7 +49,7 @@ pub(super) async fn views(
 ) -> Result<Vec<EventView>, AgentlingError> {
     let about = events.iter().filter_map(|event| match event.data {
         EventData::Call { step_seq, .. } | EventData::Step { step_seq, .. } => Some(step_seq),
-        EventData::Run(_) | EventData::Turn { .. } => None,
+        EventData::Run(_) | EventData::Turn { .. } | EventData::Budget(_) => None,
     });
     let seqs: Vec<i64> = about.collect();
     let found = match (seqs.iter().min(), seqs.iter().max()) {

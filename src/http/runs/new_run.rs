@@ -6,7 +6,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{AgentId, RunId, ThreadId};
+use crate::domain::budget::Budget;
+use crate::domain::id::{AgentId, KeyId, RunId, ThreadId};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -47,6 +48,9 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400_000)]
     run_timeout_ms: Option<u64>,
+    /// What the run may use up; what is absent is bounded as its agent says.
+    #[serde(default)]
+    budget: Budget,
     /// The caller's own labels.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
@@ -92,6 +96,7 @@ impl NewRun {
     /// Checks everything that can be known without looking anything up.
     pub(super) fn start(
         self,
+        key: Option<KeyId>,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<StartRun, AgentlingError> {
         let mut checks = Checks::new();
@@ -108,6 +113,8 @@ impl NewRun {
             input,
             max_steps: self.max_steps,
             run_timeout: self.run_timeout_ms.map(Duration::from_millis),
+            budget: self.budget,
+            key,
             metadata: self.metadata,
             idempotency,
         })

@@ -11,7 +11,7 @@ use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::ToolOutcome;
 use crate::domain::wait::WaitRules;
 use crate::store::rows::{At, to_json, to_json_opt};
-use crate::store::{Store, StoreError, ledger};
+use crate::store::{Conflict, Store, StoreError, ledger};
 
 /// Appends a batch, or nothing of it.
 ///
@@ -25,6 +25,7 @@ pub async fn append(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appen
         Ok(true) => Ok(Appended::Stored),
         Ok(false) => look(store, guard, batch).await,
         Err(StoreError::OutcomeUnknown(_)) => reconcile(store, guard, batch).await,
+        Err(StoreError::Conflict(Conflict::BudgetExhausted)) => Ok(Appended::BudgetExhausted),
         Err(error) => Err(error),
     }
 }
@@ -34,7 +35,7 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
     // FOR UPDATE waits for a write that is still on its way, which a plain read would not see.
     let row = sqlx::query!(
         r#"SELECT op_id, lease_token, next_seq, next_event_seq, n_messages,
-                  n_answers, cancel_requested_at IS NOT NULL AS "cancel!",
+                  n_answers, budgeted, cancel_requested_at IS NOT NULL AS "cancel!",
                   interrupt_requested_at IS NOT NULL AS "interrupt!"
              FROM run
             WHERE tenant_id = $1
@@ -59,6 +60,7 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, S
     Ok(match (is_ours, row.cancel) {
         (true, true) => Appended::CancelRequested,
         (true, false) if parks && row.interrupt => Appended::InterruptRequested,
+        (true, false) if row.budgeted && !batch.draws.is_budgeted => Appended::BudgetSet,
         (true, false) if unheard => Appended::MessagesWait,
         (true, false) if parks && unanswered => Appended::AnswersWait,
         _ => Appended::Fenced,
@@ -71,15 +73,20 @@ async fn reconcile(store: &Store, guard: &Guard, batch: &Batch) -> Result<Append
         done @ (Appended::Stored
         | Appended::MessagesWait
         | Appended::AnswersWait
+        | Appended::BudgetSet
+        | Appended::BudgetExhausted
         | Appended::InterruptRequested) => Ok(done),
         Appended::CancelRequested if !batch.despite_cancel => Ok(Appended::CancelRequested),
         Appended::CancelRequested | Appended::Fenced => {
             // With the row lock seen free and the write absent, it can only land if the same guard
             // still holds, and then only once: the compare-and-set is what makes this safe.
-            if execute(store, guard, batch).await? {
-                Ok(Appended::Stored)
-            } else {
-                look(store, guard, batch).await
+            match execute(store, guard, batch).await {
+                Ok(true) => Ok(Appended::Stored),
+                Ok(false) => look(store, guard, batch).await,
+                Err(StoreError::Conflict(Conflict::BudgetExhausted)) => {
+                    Ok(Appended::BudgetExhausted)
+                }
+                Err(error) => Err(error),
             }
         }
     }
@@ -171,6 +178,10 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &calls.wait_rules as &[Option<String>],
         &calls.to.waits_for as &[Option<String>],
         &calls.to.wait_ms as &[Option<i64>],
+        to_json(&batch.draws.draws)?,
+        to_json(&batch.draws.waits)?,
+        batch.draws.is_budgeted,
+        facts.cost.map(|cost| at.count::<u64, i64>("cost", cost.micros())).transpose()?,
     )
     .fetch_one(store.worker())
     .await

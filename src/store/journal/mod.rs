@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::budget::Draws;
 use super::ledger::Recorded;
 use super::rows::At;
 use super::runs::RunRow;
@@ -63,6 +64,8 @@ pub struct LoadedRun {
     pub n_answers: u32,
     /// Those to calls that wait for them.
     pub answers: Vec<GivenAnswer>,
+    /// Whether it draws on budgets.
+    pub is_budgeted: bool,
 }
 
 /// Where the journal of a run ends: the compare-and-set of every append.
@@ -91,7 +94,8 @@ pub async fn load(
                   r.usage_reasoning, r.redactions::text AS "redactions!",
                   r.metadata::text AS "metadata!", r.created_at, r.started_at,
                   r.finished_at, r.max_steps, r.deadline_at, r.next_seq, r.next_event_seq, r.closing,
-                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers,
+                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers, r.budgeted, r.cost,
+                  r.budget::text AS budget,
                   r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
                   t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
              FROM run r
@@ -117,7 +121,7 @@ pub async fn load(
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
     let head = Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq };
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
-    let (memory_from, n_answers) = (row.memory_from, row.n_answers);
+    let (memory_from, n_answers, is_budgeted) = (row.memory_from, row.n_answers, row.budgeted);
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
     let all = at.count("n_messages", row.n_messages)?;
     let run = Run::try_from(row.run())?;
@@ -146,6 +150,7 @@ pub async fn load(
         waiting,
         n_answers,
         answers,
+        is_budgeted,
     }))
 }
 
@@ -213,6 +218,9 @@ struct LoadRow {
     n_messages: i32,
     n_messages_taken: i32,
     n_answers: i32,
+    budgeted: bool,
+    cost: Option<i64>,
+    budget: Option<String>,
     requires_action: Option<String>,
     memory_from: i64,
     framing_policy: String,
@@ -242,6 +250,8 @@ impl LoadRow {
             usage_cache_read: self.usage_cache_read,
             usage_cache_write: self.usage_cache_write,
             usage_reasoning: self.usage_reasoning,
+            cost: self.cost,
+            budget: self.budget,
             redactions: self.redactions,
             metadata: self.metadata,
             created_at: self.created_at,
@@ -295,6 +305,8 @@ pub struct Batch {
     pub events: Vec<(EventName, EventData)>,
     /// Requests to models that are not recorded yet, in order.
     pub requests: Vec<Recorded>,
+    /// What it has to do with budgets.
+    pub draws: Draws,
 }
 
 /// What a batch has to do with the messages to the run.
@@ -400,4 +412,8 @@ pub enum Appended {
     MessagesWait,
     /// It is not: calls were answered, so that the run has no need to wait for that.
     AnswersWait,
+    /// It is not: a budget was set that the writer does not know of.
+    BudgetSet,
+    /// It is not: a budget has no room for what it asks for.
+    BudgetExhausted,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
+use agentling::domain::budget::Budget;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
 use agentling::domain::run::{Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
@@ -51,6 +52,8 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         input: vec![InputPart::Text(InputText { text: "go on".to_owned() })],
         max_steps: None,
         run_timeout: None,
+        budget: Budget::default(),
+        key: None,
         metadata: Metadata::new(),
         idempotency: None,
     }
@@ -71,6 +74,7 @@ pub(crate) fn new_run() -> NewRun {
             agent_version: None,
             metadata: Metadata::new(),
             created_at: now,
+            budget: Budget::default(),
             facts: RunFacts::accepted(),
         },
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
@@ -90,6 +94,8 @@ pub(crate) fn new_run() -> NewRun {
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
+        key: None,
+        is_priced: false,
     }
 }
 
