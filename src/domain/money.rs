@@ -93,12 +93,16 @@ mod tests {
 
     #[test]
     fn an_amount_is_read_to_the_millionth() {
-        for (text, micros) in
-            [("0", 0), ("12.5", 12_500_000), ("0.000001", 1), ("999999999.999999", 999_999_999_999_999)]
-        {
+        for (text, micros) in [
+            ("0", 0),
+            ("12.5", 12_500_000),
+            ("0.000001", 1),
+            ("999999999.999999", 999_999_999_999_999),
+        ] {
             assert_eq!(text.parse(), Ok(Money::of_micros(micros)), "{text}");
         }
-        for text in ["", ".", "1.", ".5", "-1", "+1", "1e3", "1,5", "0.0000001", "1234567890", " 1"] {
+        for text in ["", ".", "1.", ".5", "-1", "+1", "1e3", "1,5", "0.0000001", "1234567890", " 1"]
+        {
             assert_eq!(text.parse::<Money>(), Err(InvalidMoney), "{text}");
         }
     }

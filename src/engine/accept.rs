@@ -97,7 +97,8 @@ pub(super) async fn start(
         }
         Ok(Accepted::BudgetExhausted) => Err(AgentlingError::BudgetExhausted),
         Ok(Accepted::Unpriced) => {
-            let message = "a budget counts money, and what this model or a fallback costs is not known";
+            let message =
+                "a budget counts money, and what this model or a fallback costs is not known";
             Err(AgentlingError::invalid("/budget/cost", "unknown_price", message))
         }
         Err(StoreError::Conflict(Conflict::IdTaken)) => {

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 
 use tokio::sync::watch;
 
-use super::Context;
 use super::inbox::patiently;
 use super::journal::{Journal, counted_calls};
 use super::leases::Signals;
 use super::perform::{Done, Performer};
+use super::{Context, Engine};
 use crate::domain::budget::{BudgetScope, Price, Resource, WorstCase};
 use crate::domain::event::{BudgetWarning, EventData, EventName};
 use crate::domain::model::{ModelErrorKind, Usage};
 use crate::domain::money::Money;
 use crate::domain::run::{FailureCause, RunFacts};
 use crate::domain::tool::FINAL_ANSWER;
+use crate::error::AgentlingError;
 use crate::machine::input::Input;
 use crate::machine::record::Record;
 use crate::machine::state::{Phase, State};
@@ -159,9 +160,10 @@ impl Purse {
     fn of_model(&self, decided: Decided<'_>, worst: impl FnOnce() -> WorstCase) -> Vec<Draw> {
         let is_asked =
             *decided.after.phase() == Phase::Thinking && decided.after.parked().is_none();
-        let asks = decided.records.iter().any(|record| {
-            matches!(record, Record::TurnStarted { .. } | Record::Compacted { .. })
-        });
+        let asks = decided
+            .records
+            .iter()
+            .any(|record| matches!(record, Record::TurnStarted { .. } | Record::Compacted { .. }));
         let was_asked = *decided.state.phase() == Phase::Thinking;
         let worst = (is_asked && asks).then(worst);
         if worst.is_none() && !was_asked && self.took == Took::Nothing {
@@ -214,6 +216,17 @@ impl Purse {
             Err(error) => tracing::warn!(run = %claim.run, %error, "no budget was looked at"),
         }
     }
+}
+
+/// Lets runs go on that wait for room in a budget, now that there may be some.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn budgets_changed(engine: &Engine) -> Result<(), AgentlingError> {
+    if budget::wake(engine.context.store()).await? > 0 {
+        engine.context.wake.notify_one();
+    }
+    Ok(())
 }
 
 /// Whether a failed call may be on the bill: its provider had begun to answer, or was not waited for.

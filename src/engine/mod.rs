@@ -37,6 +37,7 @@ use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
+pub use budget::budgets_changed;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
@@ -59,7 +60,7 @@ use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::messages::{self, Added};
 use crate::store::steer::{self, Steered};
-use crate::store::{self, Conflict, Store, StoreError};
+use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
 use feed::Feed;
@@ -369,17 +370,6 @@ impl Engine {
         given: Answers,
     ) -> Result<Run, AgentlingError> {
         answers::give(&self.context, tenant, run, given).await
-    }
-
-    /// Lets runs go on that wait for room in a budget, now that there may be some.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn budgets_changed(&self) -> Result<(), AgentlingError> {
-        if store::budget::wake(self.context.store()).await? > 0 {
-            self.context.wake.notify_one();
-        }
-        Ok(())
     }
 
     /// Tells a thread in a shorter form from now on; answers the step that says so. `None` when there

@@ -102,7 +102,8 @@ async fn drained(context: &Context) {
 }
 
 async fn sweep(context: &Context) -> Result<(), StoreError> {
-    let n_woken = answers::wake_overdue(context.store()).await? + budget::wake(context.store()).await?;
+    let n_woken =
+        answers::wake_overdue(context.store()).await? + budget::wake(context.store()).await?;
     if lease::sweep(context.store()).await? + n_woken > 0 {
         context.wake.notify_one();
     }

@@ -4,9 +4,9 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use super::budget::{NewBudget, Sharing};
 use super::idempotency::IdempotencyKey;
 use super::rows::{At, labels, to_json, to_json_opt};
-use super::budget::{NewBudget, Sharing};
 use super::{Store, StoreError, budget, idempotency, threads};
 use crate::domain::agent::AgentSpec;
 use crate::domain::budget::{BudgetOwner, BudgetPeriod};

@@ -4,6 +4,7 @@ use axum::extract::State;
 
 use super::{OwnerPath, owner};
 use crate::domain::budget::BudgetScope;
+use crate::engine::budgets_changed;
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
 use crate::http::problem::Problem;
@@ -27,6 +28,6 @@ pub(super) async fn remove(
     if !budget::remove(&app.store, &caller.tenant, owner).await? {
         return Err(Problem::not_found());
     }
-    app.engine.budgets_changed().await?;
+    budgets_changed(&app.engine).await?;
     Ok(NoContent)
 }

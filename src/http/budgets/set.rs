@@ -8,6 +8,7 @@ use super::view::BudgetView;
 use super::{OwnerPath, owner};
 use crate::domain::budget::{Budget, BudgetPeriod, BudgetScope};
 use crate::domain::money::Money;
+use crate::engine::budgets_changed;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
@@ -83,7 +84,7 @@ pub(super) async fn set(
     if !budget::set(&app.store, &caller.tenant, owner, &new).await? {
         return Err(Problem::not_found());
     }
-    app.engine.budgets_changed().await?;
+    budgets_changed(&app.engine).await?;
     let counters = budget::get(&app.store, &caller.tenant, owner).await?;
     let view = BudgetView::of(&caller.tenant, owner, &counters);
     view.map(Reply::ok).ok_or_else(Problem::not_found)

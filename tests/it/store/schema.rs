@@ -1,5 +1,6 @@
 //! The schema and the types agree.
 
+use agentling::domain::budget::{BudgetPeriod, BudgetScope, Resource};
 use agentling::domain::event::EventName;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
@@ -30,7 +31,13 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies: [(&str, Vec<String>); 15] = [
+    let vocabularies: [(&str, Vec<String>); 18] = [
+        ("budget_scope", labels(&BudgetScope::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("budget_resource", labels(&Resource::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        (
+            "budget_period",
+            labels(&BudgetPeriod::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
