@@ -345,8 +345,8 @@ impl Driver {
         let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
         let stamp = Stamp { now, ids, heard: None, sent: &self.sent };
         let (mut batch, _) = self.journal.plan(&[], &stamp);
-        // A cancel is for whoever takes the run next.
-        batch.despite_cancel = true;
+        // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
+        (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
         let appended = journal::append(self.context.store(), &self.guard(), &batch).await;
         if !matches!(appended, Ok(Appended::Stored)) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");

@@ -111,21 +111,25 @@ pub async fn shortages(
 pub async fn wake(store: &Store) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "WITH ahead AS (
-             SELECT w.tenant_id, w.run_id, w.scope, w.owner_id, w.resource,
-                    sum(w.needs) OVER (PARTITION BY w.tenant_id, w.scope, w.owner_id, w.resource
-                                           ORDER BY w.since, w.run_id) AS needs
+             -- Who asks for more than there can be holds up nobody behind them.
+             SELECT w.tenant_id, w.run_id, w.needs, b.bound IS NULL AS is_gone,
+                    b.bound - u.used - b.reserved AS room,
+                    sum(w.needs) FILTER (WHERE w.needs <= b.bound - u.used)
+                        OVER (PARTITION BY w.tenant_id, w.scope, w.owner_id, w.resource
+                                  ORDER BY w.since, w.run_id) AS wanted
                FROM budget_wait w
+               LEFT JOIN budget b
+                 ON b.tenant_id = w.tenant_id
+                AND b.scope = w.scope
+                AND b.owner_id = w.owner_id
+                AND b.resource = w.resource
+              CROSS JOIN LATERAL (VALUES (
+                  CASE WHEN b.period_ends_at <= now() THEN 0 ELSE b.used + b.overrun END)) AS u(used)
          ), fitting AS (
              SELECT a.tenant_id, a.run_id
                FROM ahead a
-               LEFT JOIN budget b
-                 ON b.tenant_id = a.tenant_id
-                AND b.scope = a.scope
-                AND b.owner_id = a.owner_id
-                AND b.resource = a.resource
               GROUP BY a.tenant_id, a.run_id
-             HAVING bool_and(b.bound IS NULL OR a.needs <= b.bound - b.reserved
-                 - CASE WHEN b.period_ends_at <= now() THEN 0 ELSE b.used + b.overrun END)
+             HAVING bool_and(a.is_gone OR (a.needs <= a.room AND a.wanted <= a.room))
          ), locked AS (
              SELECT r.tenant_id, r.run_id
                FROM run r

@@ -148,10 +148,12 @@ WITH guard AS (
        AND m.number = t.number
 ), draw AS (
     -- Budgets are locked behind the run and in one order, so that no two appends wait for each other.
-    -- Where nothing is said of it, what is held of one stays held, and all of it was spent.
+    -- Where nothing is said of it, what is held of one stays held, and all of it was spent. What only
+    -- puts down what was used holds no more after it than before.
     SELECT g.run_id, b.tenant_id, b.scope, b.owner_id, b.resource,
            coalesce(h.reserved, 0) AS held,
-           coalesce(a.target, h.reserved, 0) AS target,
+           CASE WHEN a.strict THEN coalesce(a.target, h.reserved, 0)
+                ELSE least(coalesce(a.target, h.reserved, 0), coalesce(h.reserved, 0)) END AS target,
            coalesce(a.spend, h.reserved, 0) AS spend,
            a.strict
       FROM guard g
