@@ -149,7 +149,9 @@ async fn what_a_call_takes_beyond_what_was_foreseen_is_told_and_ends_the_budget(
         (&raised["tokens"]["used"], &raised["tokens"]["overrun"]),
         (&json!(1_000_001), &json!(0))
     );
-    assert_eq!(app.run_body(&body).await["status"], "requires_action", "no room for as much again");
+    let run = app.start_run(&body).await;
+    let status = rest(&app, &run).await["status"].clone();
+    assert_eq!(status, "requires_action", "no room for as much again");
     app.delete(&path).await;
     until(&app.db, "SELECT count(*) = 2 FROM run WHERE status = 'completed'").await;
     app.get(&path).await.expect_problem(404, "not-found");

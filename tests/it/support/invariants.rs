@@ -75,7 +75,7 @@ const RULES: [Rule; 24] = [
         "every call of an ended run has ended",
         "SELECT concat(c.call_id, ' ', c.state) FROM tool_call c
            JOIN run r ON (r.tenant_id, r.run_id) = (c.tenant_id, c.run_id)
-          WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running')",
+          WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running', 'requires_action')",
     ),
     (
         "a reply that was heard to its end has its request in figures, and no other step has",
@@ -177,7 +177,7 @@ const RULES: [Rule; 24] = [
             AND e.name = 'step.recorded' AND (e.data->'step'->>'step_seq')::bigint = s.seq
           GROUP BY s.tenant_id, s.run_id, s.seq, r.status
          HAVING count(e.seq) > 1
-             OR (count(e.seq) = 0 AND r.status NOT IN ('queued', 'running'))",
+             OR (count(e.seq) = 0 AND r.status NOT IN ('queued', 'running', 'requires_action'))",
     ),
     (
         "a call is told once and then its result once, and both before the run has ended",
@@ -193,7 +193,7 @@ const RULES: [Rule; 24] = [
               GROUP BY c.tenant_id, c.run_id, c.call_id, c.name) told
            JOIN run r ON (r.tenant_id, r.run_id) = (told.tenant_id, told.run_id)
           WHERE CASE WHEN told.name = 'final_answer' THEN told.names <> ''
-                     WHEN r.status IN ('queued', 'running')
+                     WHEN r.status IN ('queued', 'running', 'requires_action')
                           THEN told.names NOT IN ('tool.call', 'tool.call tool.result')
                      ELSE told.names <> 'tool.call tool.result' END",
     ),
