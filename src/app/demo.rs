@@ -14,6 +14,7 @@ use super::transcript::Transcript;
 use super::{Running, StartError, Surroundings};
 use crate::config::{Config, HostPort};
 use crate::domain::agent::{AgentSpec, ContextStrategy};
+use crate::domain::budget::Budget;
 use crate::domain::event::DeltaKind;
 use crate::domain::id::{AgentId, RunId, TenantId};
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
@@ -121,6 +122,8 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
         input: vec![InputPart::Text(InputText { text: TASK.to_owned() })],
         max_steps: None,
         run_timeout: None,
+        budget: Budget::default(),
+        key: None,
         metadata: std::collections::BTreeMap::default(),
         idempotency: None,
         webhook: None,
@@ -183,6 +186,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
             settings: ModelSettings::default(),
             script,
             fallbacks: Vec::new(),
+            price: None,
         },
         instructions: Some(
             "You are a weather assistant. Look things up before you answer.".to_owned(),
@@ -200,6 +204,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
         announce: Announce::default(),
         context_strategy: ContextStrategy::default(),
         redaction: Vec::new(),
+        budget: Budget::default(),
         loop_limit: 3,
         output_retries: 2,
         metadata: std::collections::BTreeMap::default(),

@@ -132,6 +132,7 @@ pub async fn engine(
         toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
+        prices: config.prices.clone(),
         settings: config.engine,
         rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),

@@ -6,6 +6,7 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod prices;
 mod providers;
 mod reader;
 mod redaction;
@@ -37,6 +38,7 @@ pub use webhooks::Webhooks;
 
 use std::sync::LazyLock;
 
+use crate::domain::budget::Prices;
 use reader::Reader;
 
 /// Every setting there is, in the order in which they are documented.
@@ -87,6 +89,7 @@ const AFTER_KEYS: &[Setting] = &[
     providers::AWS_DEFAULT_REGION,
     providers::ORIGINS,
     providers::OPENAI_ORIGINS,
+    prices::PRICES,
     rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
@@ -111,6 +114,8 @@ pub struct Config {
     pub egress: Egress,
     /// Keys and origins of model providers.
     pub providers: Providers,
+    /// What models cost.
+    pub prices: Prices,
     /// The operator's own credentials.
     pub auth: Auth,
     /// What is redacted for everyone.
@@ -144,10 +149,11 @@ impl Config {
             Telemetry::read(&mut reader),
             (Webhooks::read(&mut reader), Retention::read(&mut reader)),
         );
-        reader.finish(Self::assemble(sections))
+        let prices = prices::read(&mut reader);
+        reader.finish(Self::assemble(sections, prices))
     }
 
-    fn assemble(sections: Sections) -> Option<Self> {
+    fn assemble(sections: Sections, prices: Prices) -> Option<Self> {
         let (
             http,
             streams,
@@ -173,6 +179,7 @@ impl Config {
             rendering: rendering?,
             egress: egress?,
             providers,
+            prices,
             auth,
             redaction,
             telemetry: telemetry?,

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::budget::{BudgetScope, Resource};
 use super::model::{ModelSpec, Provider};
 use super::run::RunFacts;
 use crate::labels;
@@ -109,6 +110,8 @@ pub enum EventData {
         /// The turn.
         turn: u32,
     },
+    /// Most of a budget is used.
+    Budget(BudgetWarning),
     /// A complete step.
     Step {
         /// `seq` of the step.
@@ -116,6 +119,19 @@ pub enum EventData {
         /// The last turn whose reply is over when it is recorded; 0 before the first.
         turn: u32,
     },
+}
+
+/// What is told when four fifths of a budget are used, once in each run that draws on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BudgetWarning {
+    /// What it is a budget of.
+    pub scope: BudgetScope,
+    /// What is counted.
+    pub what: Resource,
+    /// How much is used; costs in millionths.
+    pub used: u64,
+    /// How much there is; costs in millionths.
+    pub limit: u64,
 }
 
 /// A model that is asked in place of the agent's first one.

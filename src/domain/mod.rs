@@ -28,10 +28,12 @@
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
 //! | tombstone | what is left of what was erased |
+//! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
 //! | problem | an RFC 9457 answer |
 //! | caller, tenant | who asks, for whom |
 
 pub mod agent;
+pub mod budget;
 pub mod caller;
 pub mod diagnosis;
 pub mod event;
@@ -46,6 +48,7 @@ pub mod line;
 pub mod memory;
 pub mod message;
 pub mod model;
+pub mod money;
 pub mod outcome;
 pub mod page;
 pub mod provider;

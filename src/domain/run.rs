@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::agent::Metadata;
+use super::budget::Budget;
 use super::id::{AgentId, ErrorId, RunId, ThreadId};
 use super::model::{ModelErrorKind, Provider, Usage};
+use super::money::Money;
 use super::wait::RequiresAction;
 use crate::labels;
 
@@ -118,6 +120,8 @@ pub struct Run {
     pub metadata: Metadata,
     /// When it was accepted.
     pub created_at: DateTime<Utc>,
+    /// What it may use up by its own bounds.
+    pub budget: Budget,
     /// What changes.
     pub facts: RunFacts,
 }
@@ -153,6 +157,9 @@ pub struct RunFacts {
     pub requires_action: Option<RequiresAction>,
     /// Tokens of all recorded replies.
     pub usage: Usage,
+    /// What they cost, as far as their prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
     /// Steps it has appended.
     pub steps: u32,
     /// The current or last turn; 0 before the first.
@@ -181,6 +188,7 @@ impl RunFacts {
             failure: None,
             requires_action: None,
             usage: Usage::default(),
+            cost: None,
             steps: 1,
             turn: 0,
             attempt: 0,

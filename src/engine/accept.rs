@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::Context;
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{RunId, StepId, TenantId, ThreadId, WebhookId};
+use crate::domain::budget::Budget;
+use crate::domain::id::{KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::memory::Finding;
 use crate::domain::run::{Run, RunFacts};
@@ -58,6 +59,10 @@ pub struct StartRun {
     pub max_steps: Option<u32>,
     /// The run's own time limit.
     pub run_timeout: Option<Duration>,
+    /// What it may use up, where that is not what its agent says.
+    pub budget: Budget,
+    /// The caller's key; `None` for the operator's own.
+    pub key: Option<KeyId>,
     /// The caller's own labels.
     pub metadata: Metadata,
     /// The key the request came with.
@@ -99,6 +104,12 @@ pub(super) async fn start(
         Ok(Accepted::QueueFull) => {
             Err(AgentlingError::TenantQueueFull { limit: QUEUED_PER_TENANT.into() })
         }
+        Ok(Accepted::BudgetExhausted) => Err(AgentlingError::BudgetExhausted),
+        Ok(Accepted::Unpriced) => {
+            let message =
+                "a budget counts money, and what this model or a fallback costs is not known";
+            Err(AgentlingError::invalid("/budget/cost", "unknown_price", message))
+        }
         Err(StoreError::Conflict(Conflict::IdTaken)) => {
             Err(AgentlingError::IdConflict("a run with this id exists"))
         }
@@ -123,8 +134,16 @@ async fn prepare(
             (Some(thread), id, false)
         }
     };
-    let timeout =
-        start.run_timeout.or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis));
+    let budget = start.budget.or(agent.spec.budget);
+    let prices = &context.parts.prices;
+    let mut models = std::iter::once(&agent.spec.model).chain(&agent.spec.model.fallbacks);
+    let is_priced = models.all(|model| prices.of(model).is_some());
+    let timeout = start
+        .run_timeout
+        .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
+        .into_iter()
+        .chain(budget.time_ms.map(Duration::from_millis))
+        .min();
     let (agent_id, agent_version) = agent.stored.unzip();
     Ok(NewRun {
         run: Run {
@@ -134,6 +153,7 @@ async fn prepare(
             agent_version,
             metadata: start.metadata,
             created_at: now,
+            budget,
             facts: RunFacts::accepted(),
         },
         inline_agent: agent_id.is_none().then_some(agent.spec),
@@ -146,6 +166,8 @@ async fn prepare(
         idempotency: start.idempotency,
         webhook: start.webhook,
         firing: start.firing,
+        key: start.key,
+        is_priced,
     })
 }
 

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 
+use super::budget::{Decided, Purse};
 use super::feed::Publisher;
 use super::inbox::Inbox;
 use super::journal::{Journal, Stamp, records_of};
@@ -24,7 +25,7 @@ use crate::domain::redaction::RedactionChannel;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{decide, due, evolve, fold};
+use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
@@ -52,6 +53,7 @@ pub(super) struct Driver {
     journal: Journal,
     state: State,
     inbox: Inbox,
+    purse: Purse,
     /// Requests to models that are not recorded yet; they go with the next append. Until then a crash
     /// loses them, as it loses what came back.
     sent: Vec<Arc<NewRequest>>,
@@ -103,6 +105,7 @@ impl Driver {
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
             inbox: Inbox::of(&loaded),
+            purse: Purse::of(&context, &claim, &loaded).await?,
             performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
             sent: Vec::new(),
             running: BTreeSet::new(),
@@ -203,6 +206,9 @@ impl Driver {
     /// Ends the run, whatever is under way.
     async fn stop(&mut self, input: Input) -> Result<Hold, StoreError> {
         let abandoned = self.performer.abandoned().await;
+        if abandoned.is_some() {
+            self.purse.hang_up();
+        }
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.take(input, None).await
     }
@@ -211,6 +217,7 @@ impl Driver {
         self.running.remove(&done.effect);
         if matches!(done.effect, Effect::CallModel { .. }) {
             self.performer.sent(done.sent.as_ref());
+            self.purse.note(&done, self.performer.price(&self.state));
             self.sent.extend(done.sent.iter().map(|sent| Arc::clone(&sent.entry)));
         }
         self.performer.reconsider(&mut done, &self.state, &self.journal.history);
@@ -234,7 +241,8 @@ impl Driver {
     async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
         self.journal.heard_answers(self.inbox.n_answers());
-        let around = self.inbox.around(&self.limits);
+        let is_out_of_budget = self.purse.is_out();
+        let around = Surroundings { is_out_of_budget, ..self.inbox.around(&self.limits) };
         let mut records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
@@ -249,12 +257,16 @@ impl Driver {
         let stamp = Stamp { now, ids, heard: figures, sent: &self.sent };
         let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
         let tally = self.tally.behind(&mut batch, &mut journal);
+        let state = records.iter().fold(self.state.clone(), evolve);
+        let (before, rows, records) = (&self.state, &self.journal, &*records);
+        let decided = Decided { state: before, after: &state, journal: rows, records };
+        self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
         batch.despite_cancel = is_cancel;
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
-                let state = std::mem::take(&mut self.state);
-                self.state = records.iter().fold(state, evolve);
+                self.state = state;
+                self.purse.stored(&context, &self.claim, &batch).await;
                 self.inbox.taken(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
@@ -272,6 +284,15 @@ impl Driver {
             }
             Appended::AnswersWait => {
                 self.inbox.read_answers(&self.context, &self.claim, &self.signals).await?;
+                Box::pin(self.take(input, heard)).await
+            }
+            Appended::BudgetSet => {
+                self.purse.open();
+                Box::pin(self.take(input, heard)).await
+            }
+            Appended::BudgetExhausted => {
+                let asked = (&self.signals, &*batch.draws.draws);
+                self.purse.refused(&context, &self.claim, asked).await?;
                 Box::pin(self.take(input, heard)).await
             }
             Appended::InterruptRequested => {
@@ -355,8 +376,8 @@ impl Driver {
         let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
         let stamp = Stamp { now, ids, heard: None, sent: &self.sent };
         let (mut batch, _) = self.journal.plan(&[], &stamp);
-        // A cancel is for whoever takes the run next.
-        batch.despite_cancel = true;
+        // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
+        (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
         let guard = self.guard();
         let appended = journal::append(self.context.store(), &guard, &batch);
         let appended = tokio::time::timeout(LAST_WORDS, appended).await;

@@ -51,6 +51,7 @@ impl Inbox {
             messages: &self.messages,
             answers: &self.answers,
             overdue: &self.overdue,
+            // The purse knows better.
             is_out_of_budget: false,
             is_to_stop: self.is_to_stop,
         }
@@ -109,7 +110,7 @@ impl Inbox {
 }
 
 /// Reads while the lease may be ours: a reply may hang on it, which is not to be lost.
-async fn patiently<T, F>(
+pub(super) async fn patiently<T, F>(
     claim: &Claim,
     signals: &tokio::sync::watch::Receiver<Signals>,
     read: impl Fn() -> F,

@@ -12,6 +12,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod budget;
 mod compact;
 mod compaction;
 mod diagnosis;
@@ -55,6 +56,7 @@ use uuid::Uuid;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
+pub use budget::budgets_changed;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use diff::{
@@ -72,6 +74,7 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
+use crate::domain::budget::Prices;
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
@@ -137,6 +140,8 @@ pub struct Parts {
     pub ids: SharedIds,
     /// What is redacted for everyone.
     pub redaction: Redaction,
+    /// What models cost.
+    pub prices: Prices,
     /// Bounds and intervals.
     pub settings: config::Engine,
     /// How new threads are framed.

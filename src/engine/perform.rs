@@ -12,6 +12,7 @@ use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
 use super::{Context, relay, sanitise};
+use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::ledger::Purpose;
@@ -25,6 +26,7 @@ use crate::machine::input::Input;
 use crate::machine::state::State;
 use crate::provider::{Attempt, ModelCall, retry};
 use crate::render::redact::Redactor;
+use crate::render::size;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
@@ -225,6 +227,21 @@ impl Performer {
         let told = Told { steps: history, first_seq: self.first_seq, closing };
         let timeout = self.time_left(asked.turn);
         self.prompter.call(told, asked, timeout)
+    }
+
+    /// The price of the model that is asked, where it is known.
+    pub(super) fn price(&self, state: &State) -> Option<Price> {
+        self.context.parts.prices.of(self.prompter.model(state.fallback()).0)
+    }
+
+    /// The most that the call of a model is foreseen to take which is due in a state.
+    pub(super) fn worst_case(&self, state: &State, history: &[StepContent]) -> WorstCase {
+        let (first_seq, closing) = (self.first_seq, state.is_closing());
+        let told = Told { steps: history, first_seq, closing };
+        let call = self.prompter.call(told, Asked::of(state), Duration::ZERO);
+        let least = ASSUMED_OUTPUT.max(call.profile.default_max_tokens);
+        let most = call.spec.settings.max_output_tokens.unwrap_or(least);
+        WorstCase::of(size::of_prompt(&call.prompt), most, self.price(state))
     }
 
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {

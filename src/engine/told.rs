@@ -48,7 +48,7 @@ pub(super) const fn closes(event: &RunEvent) -> Attempt {
         EventData::Turn { turn, attempt, .. } => (*turn, attempt.saturating_sub(1)),
         EventData::Call { turn, .. } | EventData::Step { turn, .. } => (*turn, u32::MAX),
         EventData::Run(facts) if event.name.is_last() => (facts.turn, facts.attempt),
-        EventData::Run(_) => (0, 0),
+        EventData::Run(_) | EventData::Budget(_) => (0, 0),
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) const fn announces(event: &RunEvent) -> Option<Attempt> {
 const fn about(event: &RunEvent) -> Option<i64> {
     match event.data {
         EventData::Call { step_seq, .. } | EventData::Step { step_seq, .. } => Some(step_seq),
-        EventData::Run(_) | EventData::Turn { .. } => None,
+        EventData::Run(_) | EventData::Turn { .. } | EventData::Budget(_) => None,
     }
 }
 

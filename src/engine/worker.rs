@@ -12,7 +12,7 @@ use super::driver::Driver;
 use super::relay::relay_loop;
 use crate::domain::fault::Fault;
 use crate::store::lease::{self, Claim, Terms};
-use crate::store::{StoreError, answers, deltas, idempotency};
+use crate::store::{StoreError, answers, budget, deltas, idempotency};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
@@ -122,7 +122,8 @@ pub(super) async fn drained(context: &Context) {
 }
 
 async fn sweep(context: &Context) -> Result<(), StoreError> {
-    let n_woken = answers::wake_overdue(context.store()).await?;
+    let n_woken =
+        answers::wake_overdue(context.store()).await? + budget::wake(context.store()).await?;
     if lease::sweep(context.store()).await? + n_woken > 0 {
         context.claimable();
     }

@@ -5,6 +5,7 @@
 
 mod agents;
 pub mod auth;
+mod budgets;
 pub mod cursor;
 mod demo_tool;
 mod docs;
@@ -55,6 +56,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(runs::routes())
         .merge(steps::routes())
         .merge(requests::routes())
+        .merge(budgets::routes())
         .merge(render::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())

@@ -8,7 +8,7 @@ use super::wait;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyState, ToolCallPart};
 use crate::domain::tool::{CallState, EffectClass, OutcomeKind, PlannedCall, ToolOutcome};
-use crate::domain::wait::{CallAnswer, WaitRules};
+use crate::domain::wait::{CallAnswer, WaitReason, WaitRules};
 
 /// How often a call is sent again because whoever was asked knows nothing of it.
 const PROBED_RETRIES: u32 = 3;
@@ -59,8 +59,12 @@ pub(super) fn starting(draft: &mut Draft<'_>, call_ids: &[CallId]) {
     wait::park_if_idle(draft);
 }
 
-/// Puts calls on record as started, or as waiting for what has to come first.
+/// Puts calls on record as started, or as waiting for what has to come first. Without a budget for
+/// them none of a turn is, so nothing is under way that would be left alone.
 fn start(draft: &mut Draft<'_>, mut call_ids: Vec<CallId>) {
+    if draft.is_out_of_budget && !call_ids.is_empty() {
+        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+    }
     let needs = |call_id: &CallId| draft.state.call(call_id).and_then(Call::needs);
     let waiting: Vec<_> = call_ids.iter().filter_map(|id| Some((id.clone(), needs(id)?))).collect();
     call_ids.retain(|call_id| waiting.iter().all(|(waits, _)| waits != call_id));

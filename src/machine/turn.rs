@@ -81,6 +81,9 @@ pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
     if !draft.state.is_compacted() {
         draft.push(Record::Compacted { turn: draft.state.turn(), summary });
     }
+    if draft.is_out_of_budget {
+        draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+    }
 }
 
 /// Asks the next model, for the rest of this turn: the next turn begins with the first one again.

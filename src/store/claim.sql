@@ -1,5 +1,6 @@
 -- Claims waiting runs, one for each token: tenants by turns, the runs of each oldest first. The first
--- claim of a run also records its first turn, unless messages wait to come before it.
+-- claim of a run also records its first turn, unless messages wait to come before it or a budget has to
+-- have room for it.
 --
 -- $1 tokens   $2 time to live   $3 now   $4 data of turn.started   $5 data of run.started
 -- $6 data of run.started before the first turn   $7 newest format   $8 most runs a tenant
@@ -56,16 +57,20 @@ WITH RECURSIVE waiting (tenant_id) AS (
            epoch = r.epoch + 1,
            claims_since_progress = r.claims_since_progress + 1,
            started_at = coalesce(r.started_at, $3),
-           turn = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 THEN 1 ELSE r.turn END,
-           attempt = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 THEN 1 ELSE r.attempt END,
+           turn = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 AND NOT r.budgeted
+                           THEN 1 ELSE r.turn END,
+           attempt = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 AND NOT r.budgeted
+                           THEN 1 ELSE r.attempt END,
            next_event_seq = r.next_event_seq
-               + CASE WHEN r.started_at IS NOT NULL THEN 0 WHEN r.n_messages = 0 THEN 2 ELSE 1 END
+               + CASE WHEN r.started_at IS NOT NULL THEN 0
+                    WHEN r.n_messages = 0 AND NOT r.budgeted THEN 2
+                    ELSE 1 END
       FROM numbered n
      WHERE r.tenant_id = n.tenant_id
        AND r.run_id = n.run_id
  RETURNING r.tenant_id, r.run_id, r.lease_token, r.epoch, r.claims_since_progress,
            r.next_event_seq, r.last_fault, r.epoch = 1 AS is_first,
-           r.epoch = 1 AND r.n_messages = 0 AS begins,
+           r.epoch = 1 AND r.n_messages = 0 AND NOT r.budgeted AS begins,
            r.cancel_requested_at IS NOT NULL AS cancel,
            r.interrupt_requested_at IS NOT NULL AS interrupt
 ), leased AS (

@@ -69,6 +69,12 @@ pub enum Conflict {
     /// The idempotency key belongs to another request.
     #[error("this idempotency key was used for another request")]
     IdempotencyKeyReused,
+    /// A budget has no room for what is asked for.
+    #[error("the budget is used up")]
+    BudgetExhausted,
+    /// Calls under way have more of a budget set aside than there would be.
+    #[error("calls under way have more of this budget set aside: set it again when they are over")]
+    BudgetInUse,
     /// What was to be changed is not what the caller saw.
     #[error("it was changed since it was read")]
     Stale,
@@ -171,6 +177,8 @@ impl Meaning {
 fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
         "agent_name" => Some(Conflict::AgentNameTaken),
+        "budget_is_kept" => Some(Conflict::BudgetExhausted),
+        "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),
         "thread_segment_source" => Some(Conflict::InUse { references: Vec::new() }),
         "run_pkey" | "thread_pkey" | "agent_pkey" => Some(Conflict::IdTaken),

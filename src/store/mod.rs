@@ -9,6 +9,7 @@
 mod accept;
 pub mod agents;
 pub mod answers;
+pub mod budget;
 pub mod chores;
 pub mod deltas;
 pub mod embedded;

@@ -7,6 +7,7 @@ use super::StoreError;
 use super::rows::At;
 use crate::domain::id::{AgentId, RunId, ThreadId};
 use crate::domain::model::Usage;
+use crate::domain::money::Money;
 use crate::domain::run::{Run, RunFacts};
 
 pub(super) struct RunRow {
@@ -28,6 +29,8 @@ pub(super) struct RunRow {
     pub(super) usage_cache_read: i64,
     pub(super) usage_cache_write: i64,
     pub(super) usage_reasoning: i64,
+    pub(super) cost: Option<i64>,
+    pub(super) budget: Option<String>,
     pub(super) redactions: String,
     pub(super) metadata: String,
     pub(super) created_at: DateTime<Utc>,
@@ -54,6 +57,7 @@ impl TryFrom<RunRow> for Run {
                 cache_write: at.count("usage_cache_write", row.usage_cache_write)?,
                 reasoning: at.count("usage_reasoning", row.usage_reasoning)?,
             },
+            cost: row.cost.map(|cost| at.count("cost", cost)).transpose()?.map(Money::of_micros),
             steps: at.count("n_steps", row.n_steps)?,
             turn: at.count("turn", row.turn)?,
             attempt: at.count("attempt", row.attempt)?,
@@ -69,6 +73,7 @@ impl TryFrom<RunRow> for Run {
             agent_version: row.agent_version,
             metadata: at.json("metadata", &row.metadata)?,
             created_at: row.created_at,
+            budget: at.json_opt("budget", row.budget.as_deref())?.unwrap_or_default(),
             facts,
         })
     }

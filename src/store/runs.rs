@@ -8,14 +8,16 @@ use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
 pub use super::accept::accept;
+use super::budget::{NewBudget, Sharing};
 pub(super) use super::events::insert as insert_event;
 use super::idempotency::{IdempotencyKey, interval};
 use super::rows::{At, labels, to_json, to_json_opt};
 use super::run_row::RunRow;
-use super::{Store, StoreError, idempotency, refusal, threads};
+use super::{Store, StoreError, budget, idempotency, refusal, threads};
 use crate::domain::agent::AgentSpec;
+use crate::domain::budget::{BudgetOwner, BudgetPeriod};
 use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId, WebhookId};
+use crate::domain::id::{AgentId, KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::run::{Run, RunStatus};
@@ -48,6 +50,10 @@ pub struct NewRun {
     pub webhook: Option<WebhookId>,
     /// The due time of the schedule that starts it.
     pub firing: Option<Firing>,
+    /// The caller's key; `None` for the operator's own.
+    pub key: Option<KeyId>,
+    /// Whether the price of every model that it may ask is known.
+    pub is_priced: bool,
 }
 
 /// How a run was received.
@@ -65,6 +71,10 @@ pub enum Accepted {
     NoSuchWebhook,
     /// Somebody else has started a run for this due time, or the schedule was changed.
     NotDue,
+    /// A budget that it shares is used up.
+    BudgetExhausted,
+    /// A budget counts money, and what the run costs is not known.
+    Unpriced,
 }
 
 /// Accepts a run, unless the answer is lost.
@@ -100,7 +110,16 @@ pub(super) async fn accept_once(
     if is_queue_full(&mut tx, tenant).await? {
         return Ok(Accepted::QueueFull);
     }
-    insert(&mut tx, tenant, new, task_seq).await?;
+    let (key, thread) = (new.key, new.run.thread_id);
+    let sharing = Sharing { key, agent: new.run.agent_id, thread };
+    let shared = budget::shared(&mut tx, tenant, sharing).await?;
+    if shared.is_used_up {
+        return Ok(Accepted::BudgetExhausted);
+    }
+    if (shared.counts_cost || new.run.budget.cost.is_some()) && !new.is_priced {
+        return Ok(Accepted::Unpriced);
+    }
+    insert(&mut tx, tenant, new, (task_seq, shared.any)).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Accepted::Created)
 }
@@ -147,16 +166,19 @@ async fn insert(
     tx: &mut PgConnection,
     tenant: &TenantId,
     new: &NewRun,
-    task_seq: i64,
+    (task_seq, shares_budget): (i64, bool),
 ) -> Result<(), StoreError> {
     let run = &new.run;
+    let own = Some(&run.budget).filter(|budget| !budget.is_empty());
+    let is_budgeted = shares_budget || !run.budget.bounds().is_empty();
     sqlx::query!(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
-                          metadata, created_at, webhook_id, memory_from)
+                          metadata, created_at, webhook_id, memory_from, budgeted, budget, key_id)
          VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, now() + $8::interval, $9, 3, now(), $10,
                  ($11::text)::json, $12, $13,
-                 (SELECT memory_from FROM thread WHERE tenant_id = $1 AND thread_id = $3))",
+                 (SELECT memory_from FROM thread WHERE tenant_id = $1 AND thread_id = $3), $14,
+                 ($15::text)::json, $16)",
         tenant.as_str(),
         run.id.uuid(),
         run.thread_id.uuid(),
@@ -169,11 +191,18 @@ async fn insert(
         new.op_id,
         to_json(&run.metadata)?,
         run.created_at,
-        new.webhook.map(WebhookId::uuid)
+        new.webhook.map(WebhookId::uuid),
+        is_budgeted,
+        to_json_opt(own)?,
+        new.key.map(KeyId::uuid)
     )
     .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    if own.is_some() {
+        let new = NewBudget { period: BudgetPeriod::Total, bounds: run.budget };
+        budget::write(tx, tenant, BudgetOwner::Run(run.id), &new).await?;
+    }
     sqlx::query!(
         "INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id,
                            epoch, content, created_at)
@@ -215,7 +244,8 @@ pub(super) async fn read(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
@@ -293,7 +323,8 @@ pub async fn list(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1

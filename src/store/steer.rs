@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::runs::{get, insert_event, read};
-use super::{Conflict, Store, StoreError, patience, threads};
+use super::{Conflict, Store, StoreError, budget, patience, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunStatus};
@@ -117,7 +117,9 @@ async fn try_steer(
     // Open calls are closed by the machine, so a run that was given back with some needs a worker.
     let needs_worker = match run.facts.status {
         RunStatus::Running | RunStatus::RequiresAction => true,
-        RunStatus::Queued => has_open_calls(&mut tx, tenant, id).await?,
+        RunStatus::Queued => {
+            has_open_calls(&mut tx, tenant, id).await? || budget::holds(&mut tx, tenant, id).await?
+        }
         _ => false,
     };
     if needs_worker && wish != Wish::Resume {

@@ -7,4 +7,5 @@ mod slots;
 mod write;
 
 pub(super) use read::records_of;
+pub(super) use slots::counted_calls;
 pub(super) use write::{Journal, Stamp};

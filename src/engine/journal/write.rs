@@ -17,6 +17,7 @@ use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
 use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall};
 use crate::machine::record::{Ending, Record};
+use crate::store::budget::Draws;
 use crate::store::journal::{Batch, Head, Hearing, LoadedRun, NewStep};
 use crate::store::ledger::{NewRequest, Recorded};
 
@@ -118,6 +119,7 @@ impl Journal {
             calls: Vec::new(),
             moves: Vec::new(),
             events: Vec::new(),
+            draws: Draws::default(),
             requests: stamp
                 .sent
                 .iter()

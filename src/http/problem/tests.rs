@@ -78,6 +78,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::Draining, "draining"),
         (E::TooManyStreams { limit: 100 }, "too-many-streams"),
         (E::TenantQueueFull { limit: 1_000 }, "tenant-queue-full"),
+        (E::BudgetExhausted, "budget-exhausted"),
         (E::UnknownAgent, "unknown-agent"),
         (E::invalid("/a", "code", "words"), "validation-failed"),
         (E::InvalidToolSchema(finding()), "invalid-tool-schema"),

@@ -36,7 +36,7 @@ use crate::store::idempotency;
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "model-error", "model-timeout", "run-timeout", "run-poisoned",
         "tool-name-conflict", "invalid-tool-schema", "schema-too-complex", "remote-ref-forbidden",
-        "egress-denied", "invalid-header-name", "draining", "overloaded", "tenant-queue-full"]))))]
+        "egress-denied", "invalid-header-name", "draining", "overloaded", "tenant-queue-full", "budget-exhausted"]))))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,
@@ -45,7 +45,7 @@ pub(super) async fn create(
     HashedBody(new, request_hash): HashedBody<NewRun>,
 ) -> Result<Response, Problem> {
     let key = idempotency_key("POST /v1/runs", key, request_hash);
-    let start = new.start(key)?;
+    let start = new.start(caller.key, key)?;
     match prefer.wait {
         None => answer_at_once(&app, &caller, start).await,
         Some(at_most) => answer_later(&app, &caller, start, (at_most, prefer.strict)).await,

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{AgentId, RunId, ThreadId, WebhookId};
+use crate::domain::budget::Budget;
+use crate::domain::id::{AgentId, KeyId, RunId, ThreadId, WebhookId};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -48,6 +49,9 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400_000)]
     run_timeout_ms: Option<u64>,
+    /// What the run may use up; what is absent is bounded as its agent says.
+    #[serde(default)]
+    budget: Budget,
     /// The caller's own labels.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
@@ -104,6 +108,7 @@ impl NewRun {
     /// Checks everything that can be known without looking anything up.
     pub(super) fn start(
         self,
+        key: Option<KeyId>,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<StartRun, AgentlingError> {
         let mut checks = Checks::new();
@@ -120,6 +125,8 @@ impl NewRun {
             input,
             max_steps: self.max_steps,
             run_timeout: self.run_timeout_ms.map(Duration::from_millis),
+            budget: self.budget,
+            key,
             metadata: self.metadata,
             idempotency,
             webhook: self.webhook,

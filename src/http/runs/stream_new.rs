@@ -25,7 +25,7 @@ use crate::http::reply::replayed;
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "tool-name-conflict", "invalid-tool-schema",
         "schema-too-complex", "remote-ref-forbidden", "egress-denied", "invalid-header-name",
-        "draining", "overloaded", "too-many-streams", "tenant-queue-full"]))))]
+        "draining", "overloaded", "too-many-streams", "tenant-queue-full", "budget-exhausted"]))))]
 pub(super) async fn stream_new(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,
@@ -35,7 +35,7 @@ pub(super) async fn stream_new(
     let tenant = caller.tenant.clone();
     let slot = app.streams.take(&tenant)?;
     let key = idempotency_key("POST /v1/runs/stream", key, request_hash);
-    let mut start = new.start(key)?;
+    let mut start = new.start(caller.key, key)?;
     // The id is made here, so that the watch begins before the run does and misses no delta.
     let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
     let mut watch = app.engine.watch(&tenant, id);

@@ -8,9 +8,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::agent::Metadata;
-use crate::domain::event::{EventData, EventName, ModelName, RunEvent};
+use crate::domain::budget::Budget;
+use crate::domain::event::{BudgetWarning, EventData, EventName, ModelName, RunEvent};
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
+use crate::domain::money::Money;
 use crate::domain::run::{Run, RunStatus, StopReason};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
@@ -57,6 +59,12 @@ pub(crate) struct RunView {
     requires_action: Option<RequiresAction>,
     /// Tokens of all recorded replies.
     usage: Usage,
+    /// What they cost, as far as their prices are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Money>,
+    /// What it may use up by its own bounds.
+    #[serde(skip_serializing_if = "Budget::is_empty")]
+    budget: Budget,
     /// Steps it has appended.
     steps: u32,
     /// The current or last turn; 0 before the first.
@@ -95,6 +103,8 @@ impl From<Run> for RunView {
             error: facts.failure.as_ref().map(ProblemView::from),
             requires_action: facts.requires_action.filter(|_| waits),
             usage: facts.usage,
+            cost: facts.cost,
+            budget: run.budget,
             steps: facts.steps,
             turn: facts.turn,
             attempt: facts.attempt,
@@ -214,6 +224,8 @@ event_views! {
     ToolResult(ToolResultEvent { ToolResultView }) = "tool.result",
     /// A step is complete.
     StepRecorded(StepRecordedEvent { StepView }) = "step.recorded",
+    /// Four fifths of a budget are used.
+    BudgetWarned(BudgetWarningEvent { BudgetWarning }) = "budget.warning",
     /// The run ended with an answer.
     RunCompleted(RunCompletedEvent { RunView }) = "run.completed",
     /// The run ended with an error.
@@ -270,6 +282,9 @@ impl EventBook {
                 } else {
                     EventView::TurnRestarted(TurnRestartedEvent { id, data })
                 })
+            }
+            EventData::Budget(data) => {
+                Some(EventView::BudgetWarned(BudgetWarningEvent { id, data: *data }))
             }
             EventData::Step { step_seq, .. } => {
                 let data = self.steps.get(step_seq)?.clone().into();

@@ -32,6 +32,7 @@
 //! | a message leads on from the closing turn | `messages::a_message_at_the_step_limit_comes_before_the_closing_turn_which_is_the_last` |
 //! | a message leaves the repeats as they are | `messages::a_message_makes_the_same_calls_anew_no_repetition` |
 
+mod budget;
 mod calls;
 mod coverage;
 mod crash;

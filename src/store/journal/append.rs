@@ -12,7 +12,7 @@ use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolOutcome};
 use crate::domain::wait::WaitRules;
 use crate::store::rows::{At, to_json, to_json_opt};
-use crate::store::{Store, StoreError, ledger, patience};
+use crate::store::{Conflict, Store, StoreError, ledger, patience};
 
 /// How long an answer is waited for: a commit may be held up for ever, and no limit of the server's
 /// own ends that.
@@ -37,8 +37,13 @@ pub async fn append(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appen
             Place::Taken(appended) => return Ok(appended),
         }
     }
-    if stored? {
-        return Ok(Appended::Stored);
+    match stored {
+        Ok(true) => return Ok(Appended::Stored),
+        Ok(false) => {}
+        Err(StoreError::Conflict(Conflict::BudgetExhausted)) => {
+            return Ok(Appended::BudgetExhausted);
+        }
+        Err(error) => return Err(error),
     }
     match look(store, guard, batch).await? {
         // The calls are not where the writer believes.
@@ -78,7 +83,7 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Place, Stor
         let mut tx = store.worker().begin().await?;
         let row = sqlx::query!(
             r#"SELECT op_id, lease_token, next_seq, next_event_seq, n_messages, n_answers,
-                      status = 'running' AS "runs!",
+                      budgeted, status = 'running' AS "runs!",
                       cancel_requested_at IS NOT NULL AS "cancel!",
                       interrupt_requested_at IS NOT NULL AS "interrupt!"
                  FROM run
@@ -111,6 +116,9 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Place, Stor
         (false, _) => Place::Taken(Appended::Fenced),
         (true, true) => Place::Taken(Appended::CancelRequested),
         (true, false) if parks && row.interrupt => Place::Taken(Appended::InterruptRequested),
+        (true, false) if row.budgeted && !batch.draws.is_budgeted => {
+            Place::Taken(Appended::BudgetSet)
+        }
         (true, false) if unheard => Place::Taken(Appended::MessagesWait),
         (true, false) if unanswered => Place::Taken(Appended::AnswersWait),
         (true, false) => Place::Free,
@@ -203,6 +211,10 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &calls.wait_rules as &[Option<String>],
         &calls.to.waits_for as &[Option<String>],
         &calls.to.wait_ms as &[Option<i64>],
+        to_json(&batch.draws.draws)?,
+        to_json(&batch.draws.waits)?,
+        batch.draws.is_budgeted,
+        facts.cost.map(|cost| at.count::<u64, i64>("cost", cost.micros())).transpose()?,
         guard.head.op_id,
     );
     let stored = patience::in_time(ANSWER, stored.fetch_one(store.worker())).await;

@@ -58,6 +58,8 @@ pub struct LoadedRun {
     pub n_answers: u32,
     /// Those to calls that wait for them.
     pub answers: Vec<GivenAnswer>,
+    /// Whether it draws on budgets.
+    pub is_budgeted: bool,
 }
 
 /// Loads a run. `None` when it is gone.
@@ -79,7 +81,8 @@ pub async fn load(
                   r.finished_at, r.max_steps, r.next_seq, r.next_event_seq, r.op_id,
                   r.closing,
                   (extract(epoch FROM r.deadline_at - now()) * 1000)::bigint AS left_ms,
-                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers,
+                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers, r.budgeted, r.cost,
+                  r.budget::text AS budget,
                   r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
                   t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
              FROM run r
@@ -107,7 +110,7 @@ pub async fn load(
         Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq, op_id: row.op_id };
     let time_left = row.left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let (closing, resumed) = (row.closing, row.resumed);
-    let (memory_from, n_answers) = (row.memory_from, row.n_answers);
+    let (memory_from, n_answers, is_budgeted) = (row.memory_from, row.n_answers, row.budgeted);
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
     let all = at.count("n_messages", row.n_messages)?;
     let run = Run::try_from(row.run())?;
@@ -136,6 +139,7 @@ pub async fn load(
         waiting,
         n_answers,
         answers,
+        is_budgeted,
     }))
 }
 
@@ -204,6 +208,9 @@ struct LoadRow {
     n_messages: i32,
     n_messages_taken: i32,
     n_answers: i32,
+    budgeted: bool,
+    cost: Option<i64>,
+    budget: Option<String>,
     requires_action: Option<String>,
     memory_from: i64,
     framing_policy: String,
@@ -233,6 +240,8 @@ impl LoadRow {
             usage_cache_read: self.usage_cache_read,
             usage_cache_write: self.usage_cache_write,
             usage_reasoning: self.usage_reasoning,
+            cost: self.cost,
+            budget: self.budget,
             redactions: self.redactions,
             metadata: self.metadata,
             created_at: self.created_at,

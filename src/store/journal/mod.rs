@@ -11,6 +11,7 @@ pub use replay::load_as_begun;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::budget::Draws;
 use super::ledger::Recorded;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
@@ -76,6 +77,8 @@ pub struct Batch {
     pub events: Vec<(EventName, EventData)>,
     /// Requests to models that are not recorded yet, in order.
     pub requests: Vec<Recorded>,
+    /// What it has to do with budgets.
+    pub draws: Draws,
 }
 
 /// What a batch has to do with the messages to the run.
@@ -181,4 +184,8 @@ pub enum Appended {
     MessagesWait,
     /// It is not: calls were answered, so that the run has no need to wait for that.
     AnswersWait,
+    /// It is not: a budget was set that the writer does not know of.
+    BudgetSet,
+    /// It is not: a budget has no room for what it asks for.
+    BudgetExhausted,
 }

@@ -109,6 +109,15 @@ fn with_compaction(tools: &FakeTools, strategy: &str) -> Value {
     agent
 }
 
+/// Two calls, one alone, and the answer, within a budget of everything.
+fn with_a_budget(tools: &FakeTools) -> Value {
+    let mut agent = with_tools(tools, "pure");
+    let price = json!({"input": "1", "output": "2"});
+    agent["model"]["price"] = price;
+    agent["budget"] = json!({"tokens": 1_000_000, "cost": "100", "turns": 100, "tool_calls": 100});
+    agent
+}
+
 fn with_a_summary(tools: &FakeTools) -> Value {
     with_compaction(tools, "summarize")
 }
@@ -226,6 +235,24 @@ async fn a_crash_at_any_commit_with_pure_tools_changes_nothing() {
     at_every_commit(with_pure_tools, async |app, undisturbed| {
         assert_eq!(history(&app.db).await, undisturbed);
         assert_eq!(tries(app).len(), 4, "each call keeps its id");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_leaves_nothing_of_a_budget_set_aside() {
+    at_every_commit(with_a_budget, async |app, undisturbed| {
+        assert_eq!(history(&app.db).await, undisturbed);
+        let held = "SELECT coalesce(sum(reserved), 0)::bigint FROM budget";
+        assert_eq!(count(&app.db, held).await, 0);
+        let turns = "SELECT used FROM budget WHERE resource = 'turns'";
+        assert_eq!(count(&app.db, turns).await, 3, "a turn counts once, however often it is tried");
+        let calls = "SELECT used FROM budget WHERE resource = 'tool_calls'";
+        assert_eq!(count(&app.db, calls).await, 4);
+        // What a lost worker had asked for may have been answered, and counts in full.
+        let unpaid = "SELECT count(*) FROM budget b JOIN run r USING (tenant_id)
+                       WHERE b.resource = 'tokens' AND b.used < r.usage_input + r.usage_output";
+        assert_eq!(count(&app.db, unpaid).await, 0);
     })
     .await;
 }

@@ -1,6 +1,7 @@
 //! The engine against a real Postgres and fake peers.
 
 mod accept;
+mod budgets;
 mod captured;
 mod commits;
 mod context_window;

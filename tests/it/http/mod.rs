@@ -4,6 +4,7 @@ mod agents;
 mod auth;
 mod bad_input;
 mod bounds;
+mod budgets;
 mod compact;
 mod context;
 mod diagnosis;

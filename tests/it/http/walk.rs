@@ -37,6 +37,7 @@ enum Takes {
 }
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
+const BUDGET: &str = r#"{"tokens":1000000}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -60,6 +61,9 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("agents_list", "agents:read", Takes::Nothing),
     ("agents_put", "agents:write", Takes::Json(AGENT)),
     ("agents_versions", "agents:read", Takes::Nothing),
+    ("budgets_get", "runs:read", Takes::Nothing),
+    ("budgets_remove", "admin", Takes::Nothing),
+    ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
     ("memory_export", "memory:read", Takes::Nothing),
@@ -237,6 +241,8 @@ impl World {
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/webhooks/{}/deliveries", webhook["id"].as_str().unwrap());
         let delivery = app.all(&path).await[0].clone();
+        let budget = format!("/v1/budgets/agent/{}", agent["id"].as_str().unwrap());
+        app.put(&budget, &json!({"tokens": 1_000_000})).await.expect(200);
         let path = format!("/v1/runs/{}/steps", run["id"].as_str().unwrap());
         let step = app.all(&path).await[1].clone();
         let path = format!("/v1/runs/{}/requests", run["id"].as_str().unwrap());
@@ -256,6 +262,8 @@ impl World {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         operation
             .path
+            .replace("{scope}", "agent")
+            .replace("{owner_id}", &text(&self.agent["id"]))
             .replace("{agent_id}", &text(&self.agent["id"]))
             .replace("{thread_id}", &text(&self.run["thread_id"]))
             .replace("{run_id}", &text(&self.run["id"]))

@@ -7,6 +7,7 @@ use agentling::domain::run_message::{RunMessage, Voice};
 use agentling::domain::step::{StepContent, SystemStep};
 use agentling::domain::tool::{CallState, EffectClass, PlannedCall};
 use agentling::domain::wait::WaitRules;
+use agentling::store::budget::Draws;
 use agentling::store::journal::{
     Appended, Batch, CallMove, CallTo, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
 };
@@ -61,6 +62,7 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
+        draws: Draws::default(),
     }
 }
 

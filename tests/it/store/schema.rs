@@ -1,5 +1,6 @@
 //! The schema and the types agree.
 
+use agentling::domain::budget::{BudgetPeriod, BudgetScope, Resource};
 use agentling::domain::event::{DeltaKind, EventName};
 use agentling::domain::fault::Fault;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
@@ -34,6 +35,12 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
     let vocabularies = [
+        ("budget_scope", labels(&BudgetScope::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("budget_resource", labels(&Resource::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        (
+            "budget_period",
+            labels(&BudgetPeriod::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",

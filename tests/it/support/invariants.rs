@@ -8,6 +8,35 @@ type Rule = (&'static str, &'static str);
 
 const RULES: &[Rule] = &[
     (
+        "what is set aside of a budget is what runs hold of it",
+        "SELECT concat(b.scope, ' ', b.owner_id, ' ', b.resource) FROM budget b
+           LEFT JOIN budget_draw d USING (tenant_id, scope, owner_id, resource)
+          GROUP BY b.tenant_id, b.scope, b.owner_id, b.resource
+         HAVING b.reserved <> coalesce(sum(d.reserved), 0)",
+    ),
+    (
+        "what runs spent of a budget is used of it",
+        "SELECT concat(b.scope, ' ', b.owner_id, ' ', b.resource) FROM budget b
+           JOIN budget_draw d USING (tenant_id, scope, owner_id, resource)
+          WHERE b.period = 'total'
+          GROUP BY b.tenant_id, b.scope, b.owner_id, b.resource
+         HAVING b.used + b.overrun < sum(d.spent)",
+    ),
+    (
+        "only a run that is under way has anything of a budget set aside",
+        "SELECT concat(d.run_id, ' ', r.status, ' ', d.resource) FROM budget_draw d
+           JOIN run r USING (tenant_id, run_id)
+          WHERE d.reserved > 0 AND r.status NOT IN ('queued', 'running', 'requires_action')",
+    ),
+    (
+        "a run that waits for a budget says for what of it",
+        "SELECT r.run_id::text FROM run r
+          WHERE r.status = 'requires_action'
+            AND r.requires_action->>'reason' = 'budget_exhausted'
+            AND NOT EXISTS (SELECT 1 FROM budget_wait w
+                             WHERE (w.tenant_id, w.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
         "the steps of a thread are numbered 1..n, save those that were erased",
         "SELECT h.thread_id::text FROM (
              SELECT tenant_id, thread_id, seq FROM step

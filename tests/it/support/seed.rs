@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
+use agentling::domain::budget::Budget;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
 use agentling::domain::run::{Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
@@ -51,6 +52,8 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         input: vec![InputPart::Text(InputText { text: "go on".to_owned() })],
         max_steps: None,
         run_timeout: None,
+        budget: Budget::default(),
+        key: None,
         metadata: Metadata::new(),
         idempotency: None,
         webhook: None,
@@ -73,6 +76,7 @@ pub(crate) fn new_run() -> NewRun {
             agent_version: None,
             metadata: Metadata::new(),
             created_at: now,
+            budget: Budget::default(),
             facts: RunFacts::accepted(),
         },
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
@@ -95,6 +99,8 @@ pub(crate) fn new_run() -> NewRun {
         idempotency: None,
         webhook: None,
         firing: None,
+        key: None,
+        is_priced: false,
     }
 }
 
