@@ -188,7 +188,7 @@ impl Driver {
         tokio::select! {
             Some(done) = self.effects.next() => Wake::Done(Box::new(done)),
             _ = self.signals.changed() => Box::pin(self.wake()).await,
-            () = sleep_or_forever(left) => Wake::Deadline,
+            () = super::tasks::sleep_or_forever(left) => Wake::Deadline,
             () = tasks.aborting() => Wake::GiveBack,
             () = tasks.stopping(), if !tasks.is_stopping() && self.effects.is_empty() => Wake::GiveBack,
         }
@@ -310,7 +310,7 @@ impl Driver {
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
-            let appended = journal::append(self.context.store(), &guard, batch);
+            let appended = Box::pin(journal::append(self.context.store(), &guard, batch));
             let appended = tokio::select! {
                 appended = appended => appended,
                 // Whoever has the run now sees what came of it.
@@ -357,7 +357,7 @@ impl Driver {
         // A cancel is for whoever takes the run next.
         batch.despite_cancel = true;
         let guard = self.guard();
-        let appended = journal::append(self.context.store(), &guard, &batch);
+        let appended = Box::pin(journal::append(self.context.store(), &guard, &batch));
         let appended = tokio::time::timeout(LAST_WORDS, appended).await;
         if !matches!(appended, Ok(Ok(Appended::Stored))) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
@@ -397,11 +397,4 @@ fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
 fn timed_out() -> Failure {
     let detail = "the run took longer than its `run_timeout_ms`".to_owned();
     Failure { cause: FailureCause::RunTimeout, detail }
-}
-
-async fn sleep_or_forever(duration: Option<Duration>) {
-    match duration {
-        Some(duration) => tokio::time::sleep(duration).await,
-        None => std::future::pending().await,
-    }
 }

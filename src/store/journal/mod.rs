@@ -213,6 +213,11 @@ struct LoadRow {
 }
 
 impl LoadRow {
+    const fn head(&self) -> Head {
+        let (next_seq, next_event_seq) = (self.next_seq, self.next_event_seq);
+        Head { next_seq, next_event_seq, op_id: self.op_id }
+    }
+
     fn run(self) -> RunRow {
         RunRow {
             run_id: self.run_id,
