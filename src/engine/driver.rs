@@ -197,7 +197,7 @@ impl Driver {
             () = self.freshness.clone().fresh(), if is_stale => Wake::Fresh,
             Some(done) = self.effects.next() => Wake::Done(Box::new(done)),
             _ = self.signals.changed() => Box::pin(self.wake()).await,
-            () = sleep_or_forever(left) => Wake::Deadline,
+            () = super::tasks::sleep_or_forever(left) => Wake::Deadline,
             () = tasks.aborting() => Wake::GiveBack,
             () = tasks.stopping(), if !tasks.is_stopping() && self.effects.is_empty() => Wake::GiveBack,
         }
@@ -324,7 +324,7 @@ impl Driver {
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
-            let appended = journal::append(self.context.store(), &guard, batch);
+            let appended = Box::pin(journal::append(self.context.store(), &guard, batch));
             let appended = tokio::select! {
                 appended = appended => appended,
                 // Whoever has the run now sees what came of it.
@@ -379,7 +379,7 @@ impl Driver {
         // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
         (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
         let guard = self.guard();
-        let appended = journal::append(self.context.store(), &guard, &batch);
+        let appended = Box::pin(journal::append(self.context.store(), &guard, &batch));
         let appended = tokio::time::timeout(LAST_WORDS, appended).await;
         if !matches!(appended, Ok(Ok(Appended::Stored))) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
@@ -400,11 +400,4 @@ impl Driver {
 /// The run's deadline on the monotonic clock.
 fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
     Some(context.parts.clock.monotonic() + loaded.time_left?)
-}
-
-async fn sleep_or_forever(duration: Option<Duration>) {
-    match duration {
-        Some(duration) => tokio::time::sleep(duration).await,
-        None => std::future::pending().await,
-    }
 }

@@ -169,9 +169,9 @@ impl Stage<'_> {
 
 /// The calls that may run once.
 fn unrepeatable(journal: &[Record]) -> BTreeSet<CallId> {
-    let replied = journal.iter().filter_map(|record| match record {
-        Record::Replied { calls, .. } => Some(calls),
-        _ => None,
+    let replied = journal.iter().filter_map(|record| {
+        let Record::Replied { calls, .. } = record else { return None };
+        Some(calls)
     });
     let calls = replied.flatten().filter(|call| call.effect == EffectClass::AtMostOnce);
     calls.map(|call| call.call_id.clone()).collect()
@@ -192,9 +192,9 @@ fn told_apart(journal: Vec<Record>) -> (Vec<Record>, BTreeMap<CallId, OutcomeKin
         }
     }
     // Calls that end in doubt end as their worker is replaced, and so in an order of their own.
-    let place = |record: &Record| match record {
-        Record::CallEnded { outcome } => Some(outcome.tool_call_id.as_str().to_owned()),
-        _ => None,
+    let place = |record: &Record| {
+        let Record::CallEnded { outcome } = record else { return None };
+        Some(outcome.tool_call_id.as_str().to_owned())
     };
     for group in lines.chunk_by_mut(|one, next| place(one).is_some() == place(next).is_some()) {
         group.sort_by_key(place);
