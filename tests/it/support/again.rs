@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use agentling::app::{Surroundings, engine};
 use agentling::domain::id::{RunId, TenantId};
 use agentling::engine::replay_run;
+use agentling::error::AgentlingError;
 use uuid::Uuid;
 
 use super::{TestDb, config_at};
@@ -19,6 +20,18 @@ static SETTINGS: Mutex<BTreeMap<String, Settings>> = Mutex::new(BTreeMap::new())
 pub(super) fn remember(db: &TestDb, settings: &[(&str, &str)]) {
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     SETTINGS.lock().unwrap().insert(db.url.clone(), settings.collect());
+}
+
+/// What is answered once a busy machine has a connection to spare.
+async fn patiently<T>(ask: impl AsyncFn() -> Result<T, AgentlingError>) -> T {
+    loop {
+        match ask().await {
+            Err(AgentlingError::Store(error)) if error.is_passing() => {
+                tokio::task::yield_now().await
+            }
+            answer => return answer.unwrap(),
+        }
+    }
 }
 
 /// How runs that have ended part from their record when they are driven again; empty when none does.
@@ -39,7 +52,7 @@ pub(crate) async fn divergences(db: &TestDb) -> Vec<String> {
     for (tenant, run) in runs {
         let tenant = TenantId::parse(&tenant).unwrap();
         let run = RunId::from(run);
-        let replayed = replay_run(&engine, &tenant, run).await.unwrap().unwrap();
+        let replayed = patiently(async || replay_run(&engine, &tenant, run).await).await.unwrap();
         let is_same = replayed.first_divergence.is_none()
             && replayed.missing.is_empty()
             && replayed.matches == replayed.requests;
