@@ -73,7 +73,7 @@ async fn pass_on(context: &Context, hold: &Hold) {
         return;
     }
     let mut relayed = hold.relayed().lock().await;
-    while let Some((attempt, pieces, place)) = unsent(hold, &relayed) {
+    while let Some(Unsent { attempt, pieces, place }) = unsent(hold, &relayed) {
         let first = if attempt == relayed.place.attempt { relayed.n_pieces } else { 0 };
         let (tenant, run) = hold.key();
         let stored = deltas::append(context.store(), tenant, *run, (attempt, first), &pieces);
@@ -87,7 +87,13 @@ async fn pass_on(context: &Context, hold: &Hold) {
 }
 
 /// Pieces of one attempt that were not passed on, and the place behind them.
-fn unsent(hold: &Hold, relayed: &Relayed) -> Option<(Attempt, Vec<(DeltaKind, String)>, Place)> {
+struct Unsent {
+    attempt: Attempt,
+    pieces: Vec<(DeltaKind, String)>,
+    place: Place,
+}
+
+fn unsent(hold: &Hold, relayed: &Relayed) -> Option<Unsent> {
     let state = hold.lock();
     let replies = &state.replies;
     let after = replies.over().max(relayed.lost);
@@ -99,5 +105,5 @@ fn unsent(hold: &Hold, relayed: &Relayed) -> Option<(Attempt, Vec<(DeltaKind, St
     while let Some(next) = replies.take(&mut place, same) {
         pieces.push((next.kind, next.text));
     }
-    Some((attempt, pieces, place))
+    Some(Unsent { attempt, pieces, place })
 }

@@ -112,7 +112,9 @@ impl Replies {
 
     /// All of them are over.
     pub(super) fn end(&mut self) {
-        self.shown.iter_mut().for_each(|shown| shown.is_over = true);
+        for shown in &mut self.shown {
+            shown.is_over = true;
+        }
     }
 
     /// Forgets them.

@@ -62,13 +62,8 @@ impl Tail {
         let tasks = self.context.tasks.clone();
         while !tasks.is_stopping() && self.hold.keep_tail() {
             let n_commits = *commits.borrow_and_update();
-            match self.look(n_commits).await {
-                Ok(true) => continue,
-                Ok(false) => {}
-                // Readers hear nothing until it passes, and lose nothing.
-                Err(error) => {
-                    tracing::warn!(%error, source = ?error, "a watched run could not be read");
-                }
+            if self.look(n_commits).await.unwrap_or_else(not_read) {
+                continue;
             }
             tokio::select! {
                 () = tasks.stopping() => {}
@@ -84,7 +79,7 @@ impl Tail {
         if self.hold.lock().window.is_none() {
             self.begin().await?;
         }
-        let piece = self.from_elsewhere().await?;
+        let piece = self.next_elsewhere().await?;
         let (tenant, id) = self.hold.key();
         let known = Known { event: self.standing.head, piece };
         let News { events, pieces } =
@@ -115,7 +110,9 @@ impl Tail {
         let (tenant, id) = self.hold.key();
         let events = events::since_turn(self.context.store(), tenant, *id).await?;
         self.standing = Standing::default();
-        events.iter().for_each(|event| self.standing.note(event));
+        for event in &events {
+            self.standing.note(event);
+        }
         Ok(())
     }
 
@@ -130,7 +127,7 @@ impl Tail {
 
     /// Where pieces from another server go on, when the run may be in the hands of one; that one is told
     /// that it is watched.
-    async fn from_elsewhere(&mut self) -> Result<Option<(u32, u32, u32)>, AgentlingError> {
+    async fn next_elsewhere(&mut self) -> Result<Option<(u32, u32, u32)>, AgentlingError> {
         let is_elsewhere = !self.hold.lock().is_driven();
         if !is_elsewhere || self.standing.head == 0 || self.standing.has_ended {
             return Ok(None);
@@ -173,6 +170,13 @@ impl Tail {
             }
         }
     }
+}
+
+/// Readers hear nothing until it passes, and lose nothing.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `unwrap_or_else` hands on")]
+fn not_read(error: AgentlingError) -> bool {
+    tracing::warn!(%error, source = ?error, "a watched run could not be read");
+    false
 }
 
 /// Shows pieces that came from another server.

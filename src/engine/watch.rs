@@ -113,20 +113,20 @@ impl RunWatch {
         let known = async {
             loop {
                 self.live.note();
-                let known = {
-                    let state = self.live.hold().lock();
-                    let window = state.window.as_ref();
-                    let window = window.filter(|window| window.looked >= n_commits);
-                    window.map(|window| window.standing)
-                };
-                match known {
-                    Some(standing) => return standing,
-                    None => self.live.changed().await,
+                if let Some(standing) = self.known(n_commits) {
+                    return standing;
                 }
+                self.live.changed().await;
             }
         };
         // The database is slow to answer then, and others wait for it already.
         tokio::time::timeout(PATIENCE, known).await.map_err(|_| AgentlingError::Overloaded)
+    }
+
+    fn known(&self, n_commits: u64) -> Option<Standing> {
+        let state = self.live.hold().lock();
+        let window = state.window.as_ref().filter(|window| window.looked >= n_commits);
+        window.map(|window| window.standing)
     }
 
     /// What comes next; `None` after the event that ends the run.

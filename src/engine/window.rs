@@ -65,7 +65,9 @@ impl Window {
 
     /// More events, which go on where the last ones end.
     pub(super) fn push(&mut self, told: Arc<Told>) {
-        told.events.iter().for_each(|event| self.standing.note(event));
+        for event in &told.events {
+            self.standing.note(event);
+        }
         self.told.push_back(told);
         while self.told.len() > 1 && self.is_full() {
             if let Some(last) = self.told.pop_front().as_ref().and_then(|told| told.events.last()) {
