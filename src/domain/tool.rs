@@ -219,7 +219,7 @@ labels! {
         Pure = "pure",
         /// It honours `Idempotency-Key`: repeated with the same key.
         Idempotent = "idempotent",
-        /// It is never repeated; an unknown outcome is told to the model as `in_doubt`.
+        /// It is never repeated by itself; `on_in_doubt` says what becomes of an unknown outcome.
         AtMostOnce = "at_most_once",
     }
 }
