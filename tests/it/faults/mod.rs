@@ -9,7 +9,7 @@
 //! | F-05 | `f05_killed_before_the_reply_is_recorded` |
 //! | F-06 | `f06_killed_before_the_tool_is_called` |
 //! | F-07 | `f07_killed_while_an_idempotent_tool_works` |
-//! | F-08 | `f08_killed_around_a_call_that_must_not_run_twice` |
+//! | F-08 | `f08_killed_around_a_call_that_must_not_run_twice` `f08_a_call_that_must_not_run_twice_is_held_when_its_process_is_killed` |
 //! | F-09 | `f09_killed_while_a_pure_tool_works` |
 //! | F-10 | `f10_killed_around_the_outcome_of_a_tool` |
 //! | F-11 | `f11_killed_after_one_of_three_results` `outcomes_that_were_recorded_stay_and_open_calls_follow_their_effect_class` |
@@ -40,7 +40,7 @@
 //! | F-39 | `f39_replicas_whose_clocks_are_ten_minutes_off_steal_nothing_from_each_other` |
 //! | F-40 | `f40_after_all_replicas_were_suspended_each_run_is_resumed_once` |
 //! | F-41 | `a_shutdown_waits_for_the_call_in_flight_and_records_its_outcome` `f41_a_process_told_to_stop_during_a_model_call_records_the_reply_and_exits_with_0` |
-//! | F-42 | `at_the_deadline_of_a_drain_a_run_is_given_back_and_another_server_ends_it` `f42_at_the_deadline_a_call_that_must_not_run_twice_is_in_doubt_because_of_the_drain` `f42_a_server_that_drains_sends_its_readers_to_another_one` |
+//! | F-42 | `at_the_deadline_of_a_drain_a_run_is_given_back_and_another_server_ends_it` `f42_at_the_deadline_a_call_that_must_not_run_twice_is_in_doubt_because_of_the_drain` `f42_a_server_that_drains_sends_its_readers_to_another_one` `f42_a_call_that_outlasts_a_drain_is_held` |
 //! | F-43 | `f43_a_second_signal_ends_a_process_at_once_and_its_run_goes_on_elsewhere` |
 //! | F-44 | `f44_three_replicas_are_replaced_one_by_one_and_no_caller_notices` |
 //! | F-45 | `f45_a_run_in_a_newer_format_is_left_to_newer_workers_and_not_failed` `f45_a_newer_run_whose_worker_was_lost_is_put_back_by_an_older_server_untouched` |
@@ -54,12 +54,14 @@
 //! | F-54 | `a_reply_without_anything_usable_is_asked_again_with_the_fixed_sentence` `replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
 //! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
-//! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` |
+//! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
 //! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
 //! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` |
 //! | F-64 | `f64_readers_that_do_not_read_take_little_memory` `f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again` `f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing` |
 //! | F-65 | `f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list` `f65_readers_that_come_back_in_mid_turn_get_one_snapshot_and_all_of_the_reply` `f65_readers_on_another_server_see_the_deltas_of_a_reply_and_nothing_twice` `f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run` |
 //! | F-66 | `f66_many_readers_of_a_run_share_one_look_at_it` `f66_readers_that_lose_a_server_together_do_not_come_back_together` |
+//! | F-69 | `f69_of_answers_that_race_on_two_servers_one_is_taken` `f69_the_same_result_from_two_clients_is_taken_from_both` |
+//! | F-70 | `f70_a_result_that_never_comes_is_a_timeout` |
 //! | F-72 | `f72_f73_a_flood_of_one_tenant_delays_the_run_of_another_by_no_more_than_a_round` |
 //! | F-73 | `f72_f73_a_flood_of_one_tenant_delays_the_run_of_another_by_no_more_than_a_round` |
 //! | F-74 | `f74_endpoints_that_fail_hold_no_run_up_and_are_told_later_under_the_same_id` `f74_an_endpoint_that_never_answers_is_given_up_in_the_end` |

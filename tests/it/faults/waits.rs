@@ -43,7 +43,7 @@ async fn resolved(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn f_08_a_call_that_must_not_run_twice_is_held_when_its_process_is_killed() {
+async fn f08_a_call_that_must_not_run_twice_is_held_when_its_process_is_killed() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     tools.hold("pay");
     accept(&db, &tools, &payer(&tools)).await;
@@ -57,7 +57,7 @@ async fn f_08_a_call_that_must_not_run_twice_is_held_when_its_process_is_killed(
 }
 
 #[tokio::test]
-async fn f_42_a_call_that_outlasts_a_drain_is_held() {
+async fn f42_a_call_that_outlasts_a_drain_is_held() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     tools.hold("pay");
     let settings = [Errand::SETTINGS, &[("AGENTLING_DRAIN_SECS", "0")]].concat();
@@ -90,7 +90,7 @@ async fn resetting() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn f_57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt() {
+async fn f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt() {
     let peer = resetting().await.to_string();
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let allowed = format!("{},{peer}", tools.host);
@@ -105,7 +105,7 @@ async fn f_57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt() {
 }
 
 #[tokio::test]
-async fn f_69_of_answers_that_race_on_two_servers_one_is_taken() {
+async fn f69_of_answers_that_race_on_two_servers_one_is_taken() {
     let app = TestApp::start().await;
     let (db, tools) = (app.db.clone(), app.tools.clone());
     let other = TestApp::on(db, tools, &[], Surroundings::default()).await;
@@ -139,7 +139,7 @@ async fn f_69_of_answers_that_race_on_two_servers_one_is_taken() {
 }
 
 #[tokio::test]
-async fn f_69_the_same_result_from_two_clients_is_taken_from_both() {
+async fn f69_the_same_result_from_two_clients_is_taken_from_both() {
     let app = TestApp::start().await;
     let agent = agent_with(&[calling(&["pick"]), saying("Done.")], &[client_tool("pick")]);
     let run = app.parked(&json!({"agent": agent, "input": "Go."})).await;
@@ -154,7 +154,7 @@ async fn f_69_the_same_result_from_two_clients_is_taken_from_both() {
 }
 
 #[tokio::test]
-async fn f_70_a_result_that_never_comes_is_a_timeout() {
+async fn f70_a_result_that_never_comes_is_a_timeout() {
     let app = TestApp::start().await;
     let agent = agent_with(&[calling(&["pick"]), saying("Done.")], &[client_tool("pick")]);
     let run = app.parked(&json!({"agent": agent, "input": "Go."})).await;
