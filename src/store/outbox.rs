@@ -50,7 +50,7 @@ pub async fn claim(
 ) -> Result<Vec<DueDelivery>, StoreError> {
     let rows =
         sqlx::query_file!("src/store/outbox.sql", tokens, interval(at_most), UNDER_WAY_PER_WEBHOOK)
-            .fetch_all(store.worker())
+            .fetch_all(store.api())
             .await
             .map_err(StoreError::of_write)?;
     rows.into_iter()
@@ -105,7 +105,7 @@ pub async fn settle(
         attempted.status.map(i32::from),
         attempted.error.map(DeliveryError::label)
     )
-    .execute(store.worker())
+    .execute(store.api())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())

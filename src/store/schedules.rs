@@ -267,7 +267,7 @@ pub async fn due(store: &Store) -> Result<Vec<DueSchedule>, StoreError> {
             ORDER BY s.next_at
             LIMIT 100"#
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.api())
     .await
     .map_err(StoreError::of_read)?;
     rows.into_iter()
@@ -331,7 +331,7 @@ pub async fn pass(
         firing.next_at,
         reason.label()
     )
-    .execute(store.worker())
+    .execute(store.api())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())

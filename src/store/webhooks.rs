@@ -150,7 +150,7 @@ pub async fn disable(store: &Store, tenant: &TenantId, id: WebhookId) -> Result<
         tenant.as_str(),
         id.uuid()
     )
-    .execute(store.worker())
+    .execute(store.api())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())
