@@ -199,7 +199,7 @@ impl Purse {
         let told = self.warnings.drain(..).map(|warning| (warning.scope, warning.what));
         self.told.extend(told);
         let has_spent = batch.draws.draws.iter().any(|draw| draw.spend != Some(0));
-        if !has_spent || batch.facts.status.is_at_rest() {
+        if !has_spent || !batch.facts.status.is_under_way() {
             return;
         }
         match budget::nearly_used(context.store(), &claim.tenant, claim.run).await {

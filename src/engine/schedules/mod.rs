@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Context;
 use super::accept::{self, StartRun, ThreadChoice, WhichAgent};
+use crate::domain::budget::Budget;
 use crate::domain::schedule::{Firing, OnOverlap, Schedule, SkipReason};
 use crate::error::AgentlingError;
 use crate::store::agents::AgentRef;
@@ -98,6 +99,8 @@ fn request(schedule: &Schedule, firing: Firing) -> StartRun {
         run_timeout: None,
         metadata: schedule.metadata.clone(),
         idempotency: None,
+        budget: Budget::default(),
+        key: None,
         webhook: None,
         firing: Some(firing),
     }
