@@ -111,8 +111,7 @@ pub async fn load(
     let agent: AgentSpec = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
-    let head =
-        Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq, op_id: row.op_id };
+    let head = row.head();
     let (deadline_at, closing, resumed) = (row.deadline_at, row.closing, row.resumed);
     let memory_from = row.memory_from;
     let n_messages = at.count("n_messages_taken", row.n_messages_taken)?;
