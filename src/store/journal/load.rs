@@ -106,8 +106,7 @@ pub async fn load(
     let agent: AgentSpec = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
     let framing = threads::framing(&at, &row.framing_policy, &row.announce, &row.framing_tags)?;
-    let head =
-        Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq, op_id: row.op_id };
+    let head = row.head();
     let time_left = row.left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
     let (closing, resumed) = (row.closing, row.resumed);
     let (memory_from, n_answers, is_budgeted) = (row.memory_from, row.n_answers, row.budgeted);
@@ -220,6 +219,11 @@ struct LoadRow {
 }
 
 impl LoadRow {
+    const fn head(&self) -> Head {
+        let &Self { next_seq, next_event_seq, op_id, .. } = self;
+        Head { next_seq, next_event_seq, op_id }
+    }
+
     fn run(self) -> RunRow {
         RunRow {
             run_id: self.run_id,
