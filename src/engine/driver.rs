@@ -14,13 +14,12 @@ use super::journal::{Journal, Stamp, records_of};
 use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
-use super::takeover::{explain, first_input};
+use super::takeover::{explain, first_input, time_left, timed_out};
 use super::tally::RunTally;
 use super::{CommitPoint, Context};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Failure, FailureCause};
 use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
@@ -28,7 +27,7 @@ use crate::machine::state::State;
 use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
+use crate::store::journal::{self, Appended, Batch, Guard};
 use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
 use crate::store::messages;
@@ -382,17 +381,6 @@ impl Driver {
             head: self.journal.head,
         }
     }
-}
-
-/// The run's deadline on the monotonic clock.
-fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
-    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
-    Some(context.parts.clock.monotonic() + left)
-}
-
-fn timed_out() -> Failure {
-    let detail = "the run took longer than its `run_timeout_ms`".to_owned();
-    Failure { cause: FailureCause::RunTimeout, detail }
 }
 
 async fn sleep_or_forever(duration: Option<Duration>) {

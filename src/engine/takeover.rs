@@ -1,7 +1,10 @@
 //! What a claim means for the machine, and what is told of the worker that had the run before.
 
+use std::time::Duration;
+
+use super::Context;
 use crate::domain::fault::Fault;
-use crate::domain::run::Failure;
+use crate::domain::run::{Failure, FailureCause};
 use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome};
 use crate::machine::input::Input;
 use crate::machine::poisoned;
@@ -19,6 +22,18 @@ pub(super) fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
         (false, true) => Some(Input::Resumed),
         (false, false) => Some(Input::Claimed),
     }
+}
+
+/// The run's deadline on the monotonic clock.
+pub(super) fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
+    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
+    Some(context.parts.clock.monotonic() + left)
+}
+
+/// The failure of a run that took too long.
+pub(super) fn timed_out() -> Failure {
+    let detail = "the run took longer than its `run_timeout_ms`".to_owned();
+    Failure { cause: FailureCause::RunTimeout, detail }
 }
 
 /// The failure of a run that is given up, with what went wrong last.
