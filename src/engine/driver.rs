@@ -16,7 +16,7 @@ use super::journal::{Journal, Stamp, records_of};
 use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
-use super::takeover::{explain, first_input, timed_out};
+use super::takeover::{explain, first_input, time_left, timed_out};
 use super::tally::RunTally;
 use super::{CommitPoint, Context};
 use crate::domain::fault::Fault;
@@ -28,7 +28,7 @@ use crate::machine::state::State;
 use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
+use crate::store::journal::{self, Appended, Batch, Guard};
 use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
 
@@ -397,7 +397,9 @@ impl Driver {
     }
 }
 
-/// The run's deadline on the monotonic clock.
-fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
-    Some(context.parts.clock.monotonic() + loaded.time_left?)
+async fn sleep_or_forever(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
 }

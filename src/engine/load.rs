@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Context;
 
 /// How often it is measured.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Two measures, each smoothed over about the last second: one bad moment is not a load.
 #[derive(Debug, Default)]

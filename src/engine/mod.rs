@@ -15,6 +15,7 @@ mod answers;
 mod budget;
 mod compact;
 mod compaction;
+mod context;
 mod diagnosis;
 mod diff;
 mod driver;
@@ -48,11 +49,8 @@ mod worker;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use tokio::sync::Notify;
-use uuid::Uuid;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
@@ -84,16 +82,12 @@ use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
-use crate::store::lease::{self, Claim};
 use crate::store::messages::{self, Added};
 use crate::store::steer::{self, Steered};
 use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
-use feed::Feed;
-use hints::Hints;
-use leases::Leases;
-use load::Load;
+use context::Context;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
 
@@ -156,77 +150,6 @@ pub struct Parts {
     pub observer: Arc<dyn CommitObserver>,
 }
 
-/// Everything the tasks of an engine share.
-#[derive(Debug)]
-pub(crate) struct Context {
-    parts: Parts,
-    feed: Feed,
-    leases: Leases,
-    tasks: Tasks,
-    wake: Notify,
-    /// Tells this server from others on the same database.
-    server: Uuid,
-    beat: Notify,
-    hints: Hints,
-    load: Load,
-    n_fenced: AtomicU64,
-}
-
-impl Context {
-    fn store(&self) -> &Store {
-        &self.parts.store
-    }
-
-    fn now(&self) -> chrono::DateTime<chrono::Utc> {
-        self.parts.clock.now()
-    }
-
-    /// How a thread that is created now frames its history.
-    fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
-        let tags = self.parts.rendering.framing_tags.clone();
-        Framing { policy, announce, tags }
-    }
-
-    /// A run became claimable: workers here and elsewhere may look.
-    fn claimable(&self) {
-        self.wake.notify_one();
-        self.hints.claimable();
-    }
-
-    /// A caller wants something of a run: whoever holds it, here or elsewhere, may look.
-    fn steered(&self, run: RunId) {
-        self.claimable();
-        self.hints.changed(run);
-    }
-
-    /// Whether a run would be accepted now. Reads, cancels and health are never refused for this.
-    fn admit(&self) -> Result<(), AgentlingError> {
-        if self.tasks.is_stopping() {
-            return Err(AgentlingError::Draining);
-        }
-        let settings = &self.parts.settings;
-        if self.load.exceeds(settings.lag_limit, settings.wait_limit) {
-            return Err(AgentlingError::Overloaded);
-        }
-        Ok(())
-    }
-
-    /// Counts a write that another worker's claim kept out, and says so once.
-    async fn fenced(&self, claim: &Claim) {
-        self.n_fenced.fetch_add(1, Ordering::Relaxed);
-        let newest = lease::epoch(self.store(), &claim.tenant, claim.run).await.ok().flatten();
-        let (run, epoch) = (claim.run, claim.epoch);
-        tracing::warn!(%run, epoch, newest, "a write was fenced");
-    }
-
-    /// A number in 0..1 for jitter, drawn from the ids' randomness.
-    fn jitter(&self) -> f64 {
-        let (high, _) = self.parts.ids.random().as_u64_pair();
-        // The top bits are random; 16 of them are plenty for jitter and exact in an f64.
-        f64::from(u16::try_from(high >> 48).unwrap_or(0)) / 65_536.0
-    }
-}
-
 /// The handle that the API holds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Engine {
@@ -236,21 +159,7 @@ pub struct Engine {
 impl Engine {
     /// An engine whose workers do not run yet.
     pub fn new(parts: Parts) -> Self {
-        let hints = Hints::new(parts.ids.random(), parts.settings.notify);
-        Self {
-            context: Arc::new(Context {
-                server: parts.ids.random(),
-                parts,
-                feed: Feed::default(),
-                leases: Leases::default(),
-                tasks: Tasks::default(),
-                wake: Notify::new(),
-                beat: Notify::new(),
-                hints,
-                load: Load::default(),
-                n_fenced: AtomicU64::new(0),
-            }),
-        }
+        Self { context: Arc::new(Context::new(parts)) }
     }
 
     /// Starts the workers: claiming, heartbeat, sweeping; what listens and looks beside them, and what the

@@ -1,5 +1,8 @@
 //! What a claim means for the machine, and what is told of the worker that had the run before.
 
+use std::time::Duration;
+
+use super::Context;
 use crate::domain::fault::Fault;
 use crate::domain::run::{Failure, FailureCause};
 use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome};
@@ -25,7 +28,12 @@ pub(super) fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
     }
 }
 
-/// The failure of a run whose time is over.
+/// The run's deadline on the monotonic clock.
+pub(super) fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
+    Some(context.parts.clock.monotonic() + loaded.time_left?)
+}
+
+/// The failure of a run that took too long.
 pub(super) fn timed_out() -> Failure {
     let detail = "the run took longer than its `run_timeout_ms`".to_owned();
     Failure { cause: FailureCause::RunTimeout, detail }
