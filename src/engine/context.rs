@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use super::Parts;
 use super::feed::Feed;
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     pub(super) leases: Leases,
     pub(super) tasks: Tasks,
     pub(super) wake: Notify,
+    /// Tells this server from others on the same database.
+    pub(super) server: Uuid,
     pub(super) beat: Notify,
     pub(super) hints: Hints,
     pub(super) load: Load,
@@ -34,12 +37,14 @@ impl Context {
     /// The context of an engine whose workers do not run yet.
     pub(super) fn new(parts: Parts) -> Self {
         let hints = Hints::new(parts.ids.random(), parts.settings.notify);
+        let server = parts.ids.random();
         Self {
             parts,
             feed: Feed::default(),
             leases: Leases::default(),
             tasks: Tasks::default(),
             wake: Notify::new(),
+            server,
             beat: Notify::new(),
             hints,
             load: Load::default(),
