@@ -27,7 +27,7 @@ async fn patiently<T>(ask: impl AsyncFn() -> Result<T, AgentlingError>) -> T {
     loop {
         match ask().await {
             Err(AgentlingError::Store(error)) if error.is_passing() => {
-                tokio::task::yield_now().await
+                tokio::task::yield_now().await;
             }
             answer => return answer.unwrap(),
         }
