@@ -106,9 +106,8 @@ impl Outside {
         let Some(reason) = call.waits else { return };
         let (call_id, attempt) = (call.planned.call_id.clone(), call.attempt);
         let given = GivenAnswer { call_id, reason, attempt, answer };
-        let is_same =
-            |other: &GivenAnswer| GivenAnswer { answer: CallAnswer::Retry, ..other.clone() };
-        if self.answers.iter().all(|other| is_same(other) != is_same(&given)) {
+        let question = |given: &GivenAnswer| (given.call_id.clone(), given.reason, given.attempt);
+        if self.answers.iter().all(|other| question(other) != question(&given)) {
             self.answers.push(given);
         }
     }
@@ -116,12 +115,14 @@ impl Outside {
 
 /// Whether a record ends the wait of a call that waits in a state.
 fn ends_wait(state: &State, record: &Record) -> bool {
-    let call_id = match record {
-        Record::CallApproved { call_id, .. } | Record::CallRestarted { call_id, .. } => call_id,
-        Record::CallEnded { outcome } => &outcome.tool_call_id,
-        _ => return false,
-    };
-    state.call(call_id).is_some_and(|call| call.waits.is_some())
+    let waits = |call_id| state.call(call_id).is_some_and(|call| call.waits.is_some());
+    if let Record::CallEnded { outcome } = record {
+        return waits(&outcome.tool_call_id);
+    }
+    if let Record::CallApproved { call_id, .. } | Record::CallRestarted { call_id, .. } = record {
+        return waits(call_id);
+    }
+    false
 }
 
 /// An answer of the kind that a call waits for.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     TestApp, agent_with, assert_invariants, calling, client_tool, mint_key, race, run_path, saying,
-    tool, until, waiting_calls,
+    tool, until, waiting_calls, with_json,
 };
 
 /// An agent that asks its caller to pick something so often at once, and then answers.
@@ -110,8 +110,8 @@ async fn results_of_no_call_that_waits_for_them_are_refused() {
     }
     let foreign = mint_key(&app, "other", &["admin"]).await;
     let body = json!({"results": [{"tool_call_id": call, "output": 1}]});
-    let request = app.client().post(app.url(&path)).bearer_auth(foreign).json(&body);
-    app.send(request).await.expect_problem(404, "not-found");
+    let request = app.client().post(app.url(&path)).bearer_auth(foreign);
+    app.send(with_json(request, &body)).await.expect_problem(404, "not-found");
     // Nothing of that has counted.
     app.give_result(&run, &call, &json!(1)).await.expect(200);
     assert_eq!(app.rested(&run).await["status"], "completed");
