@@ -34,7 +34,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies = [
+    let vocabularies: &[(&str, Vec<String>)] = &[
         ("budget_scope", labels(&BudgetScope::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("budget_resource", labels(&Resource::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
