@@ -14,8 +14,8 @@ ALTER TABLE run
     ADD COLUMN enqueued_task json,
     -- Its place among those that wait for the thread; the lowest comes first.
     ADD COLUMN queue_place bigint,
-    -- Whether models are no longer told of its steps.
-    ADD COLUMN rolled_back boolean NOT NULL DEFAULT false,
+    -- Since when models are no longer told of its steps.
+    ADD COLUMN rolled_back_at timestamptz,
     -- What the cancel stopped.
     ADD COLUMN stopped json,
     ADD CONSTRAINT run_enqueued_has_its_place
@@ -31,4 +31,4 @@ CREATE UNIQUE INDEX run_one_active_per_thread ON run (tenant_id, thread_id)
     WHERE status IN ('queued', 'running', 'requires_action') AND enqueued_task IS NULL;
 CREATE INDEX run_enqueued ON run (tenant_id, thread_id, queue_place)
     WHERE status = 'queued' AND enqueued_task IS NOT NULL;
-CREATE INDEX run_rolled_back ON run (tenant_id, thread_id) WHERE rolled_back;
+CREATE INDEX run_rolled_back ON run (tenant_id, thread_id) WHERE rolled_back_at IS NOT NULL;

@@ -137,6 +137,9 @@ pub enum AgentlingError {
         /// How many are allowed.
         limit: u64,
     },
+    /// A budget that the run would share has nothing left.
+    #[error("a budget that the run would share is used up")]
+    BudgetExhausted,
     /// A run names an agent that does not exist.
     #[error("there is no such agent")]
     UnknownAgent,
@@ -219,6 +222,7 @@ impl AgentlingError {
             | Self::Overloaded
             | Self::Draining
             | Self::TooManyStreams { .. }
+            | Self::BudgetExhausted
             | Self::TenantQueueFull { .. } => true,
         }
     }
@@ -230,12 +234,16 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         | StoreError::Unavailable(_)
         | StoreError::StorageFull(_)
         | StoreError::OutcomeUnknown(_)
-        | StoreError::Conflict(Conflict::ThreadBusy { .. } | Conflict::IdempotencyInProgress) => {
-            true
-        }
+        | StoreError::Conflict(
+            Conflict::ThreadBusy { .. }
+            | Conflict::IdempotencyInProgress
+            | Conflict::BudgetExhausted
+            | Conflict::BudgetInUse,
+        ) => true,
         StoreError::Conflict(
             Conflict::AgentNameTaken
             | Conflict::IdTaken
+            | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused
             | Conflict::Stale,
         )

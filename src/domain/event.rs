@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::budget::{BudgetScope, Resource};
 use super::model::{ModelSpec, Provider};
 use super::run::RunFacts;
 use crate::labels;
@@ -50,6 +51,24 @@ impl EventName {
             Self::RunCompleted | Self::RunFailed | Self::RunCancelled | Self::RunInterrupted
         )
     }
+
+    /// Whether endpoints can be told of it: it is about the run as a whole and no matter of a worker.
+    pub const fn is_told(self) -> bool {
+        !matches!(
+            self,
+            Self::RunStarted
+                | Self::TurnStarted
+                | Self::TurnRestarted
+                | Self::ToolCall
+                | Self::ToolResult
+                | Self::StepRecorded
+        )
+    }
+
+    /// Whether endpoints that name no events are told of it: somebody may be waiting for it.
+    pub const fn is_told_by_default(self) -> bool {
+        self.is_told() && !matches!(self, Self::RunCreated | Self::RunResumed)
+    }
 }
 
 /// A durable event as stored.
@@ -91,6 +110,8 @@ pub enum EventData {
         /// The turn.
         turn: u32,
     },
+    /// Most of a budget is used.
+    Budget(BudgetWarning),
     /// A complete step.
     Step {
         /// `seq` of the step.
@@ -98,6 +119,19 @@ pub enum EventData {
         /// The last turn whose reply is over when it is recorded; 0 before the first.
         turn: u32,
     },
+}
+
+/// What is told when four fifths of a budget are used, once in each run that draws on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BudgetWarning {
+    /// What it is a budget of.
+    pub scope: BudgetScope,
+    /// What is counted.
+    pub what: Resource,
+    /// How much is used; costs in millionths.
+    pub used: u64,
+    /// How much there is; costs in millionths.
+    pub limit: u64,
 }
 
 /// A model that is asked in place of the agent's first one.

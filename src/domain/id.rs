@@ -103,6 +103,18 @@ id!(
     RequestId, "req"
 );
 id!(
+    /// An endpoint that events of runs are told to.
+    WebhookId, "whk"
+);
+id!(
+    /// An event on its way to an endpoint.
+    DeliveryId, "dlv"
+);
+id!(
+    /// A run that the clock starts.
+    ScheduleId, "sch"
+);
+id!(
     /// An API key; the secret part is not in it.
     KeyId, "key"
 );

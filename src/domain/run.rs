@@ -8,8 +8,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::agent::Metadata;
+use super::budget::Budget;
 use super::id::{AgentId, CallId, ErrorId, RunId, ThreadId};
 use super::model::{ModelErrorKind, Provider, Usage};
+use super::money::Money;
 use super::wait::RequiresAction;
 use crate::labels;
 
@@ -34,9 +36,9 @@ labels! {
 }
 
 impl RunStatus {
-    /// Whether a caller who waits for the run has reason to look: it has ended, or it waits for someone.
-    pub const fn is_at_rest(self) -> bool {
-        self.is_ended() || matches!(self, Self::RequiresAction)
+    /// Whether the run goes on by itself: nothing is to be had of it but by waiting.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
     }
 
     /// Whether nothing goes on by itself. An interrupted run can be resumed, nothing else can.
@@ -169,6 +171,8 @@ pub struct Run {
     pub metadata: Metadata,
     /// When it was accepted.
     pub created_at: DateTime<Utc>,
+    /// What it may use up by its own bounds.
+    pub budget: Budget,
     /// What changes.
     pub facts: RunFacts,
 }
@@ -207,6 +211,9 @@ pub struct RunFacts {
     pub stopped: Option<Stopped>,
     /// Tokens of all recorded replies.
     pub usage: Usage,
+    /// What they cost, as far as their prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
     /// Steps it has, its task included.
     pub steps: u32,
     /// The current or last turn; 0 before the first.
@@ -236,6 +243,7 @@ impl RunFacts {
             requires_action: None,
             stopped: None,
             usage: Usage::default(),
+            cost: None,
             steps: 1,
             turn: 0,
             attempt: 0,

@@ -1,6 +1,5 @@
 //! Waiting for callers: what a run or a call waits for, and what callers answer.
 
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -169,6 +168,16 @@ pub enum CallAnswer {
     },
 }
 
+impl CallAnswer {
+    /// Whether the call has its outcome with it.
+    pub const fn is_outcome(&self) -> bool {
+        match self {
+            Self::Succeeded { .. } | Self::Failed { .. } | Self::Denied { .. } => true,
+            Self::Retry | Self::Approved { .. } => false,
+        }
+    }
+}
+
 /// An answer and what it is an answer to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenAnswer {
@@ -180,6 +189,4 @@ pub struct GivenAnswer {
     pub attempt: u32,
     /// The answer.
     pub answer: CallAnswer,
-    /// When it was given.
-    pub given_at: DateTime<Utc>,
 }

@@ -31,7 +31,7 @@ pub(super) async fn give(
     let new = NewAnswers { reason, answers, may_repeat, key, now: context.now() };
     match answers::give(context.store(), tenant, run, &new).await? {
         Given::Taken(run) => {
-            context.wake.notify_one();
+            context.claimable();
             Ok(run)
         }
         Given::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),

@@ -1,4 +1,4 @@
-//! The client that a run was started by, for as long as it waits for what comes of the run.
+//! What becomes of a run whose client has gone away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,49 +12,21 @@ use crate::store::runs;
 /// How long it waits before it is tried again to cancel a run while the database is away.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Stands for the connection of a client. Dropped, it says that the client has gone away, unless it was
-/// told before that the client got all that it waited for.
-#[derive(Debug)]
-pub struct ClientHold {
-    context: Arc<Context>,
-    tenant: TenantId,
-    run: RunId,
-    is_armed: bool,
-}
-
-impl ClientHold {
-    pub(super) fn new(
-        context: &Arc<Context>,
-        tenant: &TenantId,
-        run: RunId,
-        policy: OnDisconnect,
-    ) -> Self {
-        let is_armed = policy == OnDisconnect::Cancel;
-        Self { context: Arc::clone(context), tenant: tenant.clone(), run, is_armed }
+/// Does with a run what it was started to do when its client goes away.
+pub(super) fn gone(context: &Arc<Context>, tenant: &TenantId, run: RunId) {
+    // A server that stops hangs up itself.
+    if context.tasks.is_stopping() {
+        return;
     }
-
-    /// The client was served: that it goes now means nothing.
-    pub fn served(mut self) {
-        self.is_armed = false;
-    }
-}
-
-impl Drop for ClientHold {
-    fn drop(&mut self) {
-        // A server that stops hangs up itself.
-        if !self.is_armed || self.context.tasks.is_stopping() {
-            return;
-        }
-        let (context, tenant, run) = (Arc::clone(&self.context), self.tenant.clone(), self.run);
-        self.context.tasks.spawn(async move {
-            while gone(&context, &tenant, run).await.is_err_and(|error| is_worth_a_try(&error)) {
-                tokio::select! {
-                    () = tokio::time::sleep(PAUSE) => {}
-                    () = context.tasks.stopping() => return,
-                }
+    let (context, tenant) = (Arc::clone(context), tenant.clone());
+    context.tasks.clone().spawn(async move {
+        while settle(&context, &tenant, run).await.is_err_and(|error| is_worth_a_try(&error)) {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = context.tasks.stopping() => return,
             }
-        });
-    }
+        }
+    });
 }
 
 /// Whether the run is still to be cancelled after this.
@@ -66,9 +38,8 @@ fn is_worth_a_try(error: &AgentlingError) -> bool {
     is_passing
 }
 
-/// Does with a run what its policy says for a client that has gone away. One that has ended, or is not
-/// there, needs nothing.
-pub(super) async fn gone(
+/// Cancels a run where that is its policy. One that has ended, or is not there, needs nothing.
+async fn settle(
     context: &Context,
     tenant: &TenantId,
     run: RunId,

@@ -9,35 +9,42 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 
+use super::budget::{Decided, Purse};
 use super::feed::Publisher;
 use super::inbox::Inbox;
 use super::journal::{Journal, Stamp, records_of};
-use super::leases::Signals;
+use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
+use super::takeover::{explain, first_input, time_left, timed_out};
 use super::tally::RunTally;
 use super::{CommitPoint, Context, steer};
+use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Failure, FailureCause};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
+use crate::machine::record::Record;
 use crate::machine::state::State;
-use crate::machine::{decide, due, evolve, fold, poisoned, stopped};
+use crate::machine::{Surroundings, decide, due, evolve, fold, stopped};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
+use crate::store::journal::{self, Appended, Batch, Guard};
 use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
 
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a run that is given back waits for its last requests to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// One run in the hands of this process.
 pub(super) struct Driver {
     context: Arc<Context>,
     claim: Claim,
     signals: watch::Receiver<Signals>,
+    freshness: Freshness,
     publisher: Arc<Publisher>,
     redactor: Arc<Redactor>,
     tally: RunTally,
@@ -47,6 +54,7 @@ pub(super) struct Driver {
     journal: Journal,
     state: State,
     inbox: Inbox,
+    purse: Purse,
     /// Requests to models that are not recorded yet; they go with the next append. Until then a crash
     /// loses them, as it loses what came back.
     sent: Vec<Arc<NewRequest>>,
@@ -62,6 +70,7 @@ enum Wake {
     Deadline,
     GiveBack,
     Lost,
+    Fresh,
 }
 
 /// Whether the run is still this driver's.
@@ -79,7 +88,7 @@ impl Driver {
     pub(super) async fn drive(
         context: Arc<Context>,
         claim: Claim,
-        signals: watch::Receiver<Signals>,
+        grip: Grip,
     ) -> Result<(), StoreError> {
         let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
         let Some(loaded) = loaded else { return Ok(()) };
@@ -90,20 +99,22 @@ impl Driver {
         let publisher = Arc::new(publisher.redacting(Arc::clone(&redactor), is_json));
         // The claim itself may have committed the first turn.
         publisher.committed();
-        let first = first_input(&context, &claim, &loaded);
+        let first = first_input(&claim, &loaded);
         let mut driver = Self {
             limits: Limits::of(&loaded.agent, loaded.max_steps),
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
             inbox: Inbox::of(&loaded),
-            performer: Performer::new(&context, &loaded, &redactor, &claim),
+            purse: Purse::of(&context, &claim, &loaded).await?,
+            performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
             sent: Vec::new(),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
             context,
             claim,
-            signals,
+            signals: grip.signals,
+            freshness: grip.freshness,
             publisher,
             tally: RunTally::of(&loaded, &redactor),
             redactor,
@@ -135,6 +146,7 @@ impl Driver {
                 Wake::Deadline => self.stop(Input::Aborted { failure: timed_out() }).await?,
                 Wake::GiveBack => return self.give_back().await,
                 Wake::Lost => Hold::Gone,
+                Wake::Fresh => Hold::Kept,
             };
             if hold == Hold::Gone {
                 return Ok(());
@@ -144,9 +156,10 @@ impl Driver {
     }
 
     /// Starts what is due and not already under way; nothing new once the server is stopping or the
-    /// run is to.
+    /// run is to, or while the lease is so old that another worker may have the run.
     async fn start_due(&mut self) -> Result<Hold, StoreError> {
-        if self.context.tasks.is_stopping() || *self.signals.borrow() != Signals::default() {
+        let is_told_to_stop = *self.signals.borrow() != Signals::default();
+        if self.context.tasks.is_stopping() || is_told_to_stop || !self.freshness.is_fresh() {
             return Ok(Hold::Kept);
         }
         let mut effects = due(&self.state);
@@ -184,10 +197,12 @@ impl Driver {
         }
         let clock = &self.context.parts.clock;
         let left = self.deadline.map(|deadline| deadline.saturating_sub(clock.monotonic()));
+        let is_stale = !self.freshness.is_fresh();
         tokio::select! {
+            () = self.freshness.clone().fresh(), if is_stale => Wake::Fresh,
             Some(done) = self.effects.next() => Wake::Done(Box::new(done)),
             _ = self.signals.changed() => Box::pin(self.wake()).await,
-            () = sleep_or_forever(left) => Wake::Deadline,
+            () = super::tasks::sleep_or_forever(left) => Wake::Deadline,
             () = tasks.aborting() => Wake::GiveBack,
             () = tasks.stopping(), if !tasks.is_stopping() && self.effects.is_empty() => Wake::GiveBack,
         }
@@ -196,6 +211,9 @@ impl Driver {
     /// Ends the run, whatever is under way.
     async fn stop(&mut self, input: Input) -> Result<Hold, StoreError> {
         let abandoned = self.performer.abandoned().await;
+        if abandoned.is_some() {
+            self.purse.hang_up();
+        }
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.take(input, None).await
     }
@@ -204,6 +222,7 @@ impl Driver {
         self.running.remove(&done.effect);
         if matches!(done.effect, Effect::CallModel { .. }) {
             self.performer.sent(done.sent.as_ref());
+            self.purse.note(&done, self.performer.price(&self.state));
             self.sent.extend(done.sent.iter().map(|sent| Arc::clone(&sent.entry)));
         }
         self.performer.reconsider(&mut done, &self.state, &self.journal.history);
@@ -223,18 +242,26 @@ impl Driver {
         Ok(hold)
     }
 
+    /// Says beside what is decided what nobody can decide: why calls are in doubt, and what a cancel stopped.
+    fn remark(&mut self, input: &Input, records: &mut [Record]) {
+        match input {
+            Input::Claimed => explain(records, &self.claim),
+            Input::Cancelled => self.journal.facts.stopped = Some(stopped(&self.state, records)),
+            _ => {}
+        }
+    }
+
     /// Decides, commits and folds one input.
     async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
         let is_cancel = input == Input::Cancelled;
         self.journal.heard_answers(self.inbox.n_answers());
-        let around = self.inbox.around(&self.limits);
-        let records = decide(&self.state, input.clone(), around);
+        let is_out_of_budget = self.purse.is_out();
+        let around = Surroundings { is_out_of_budget, ..self.inbox.around(&self.limits) };
+        let mut records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
         }
-        if is_cancel {
-            self.journal.facts.stopped = Some(stopped(&self.state, &records));
-        }
+        self.remark(&input, &mut records);
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
         let figures = heard.as_ref().map(|sent| sent.figures.clone());
@@ -242,18 +269,23 @@ impl Driver {
         let stamp = Stamp { now, ids, heard: figures, sent: &self.sent };
         let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
         let tally = self.tally.behind(&mut batch, &mut journal);
+        let state = records.iter().fold(self.state.clone(), evolve);
+        let (before, rows, records) = (&self.state, &self.journal, &*records);
+        let decided = Decided { state: before, after: &state, journal: rows, records };
+        self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
         batch.despite_cancel = is_cancel;
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
-                let state = std::mem::take(&mut self.state);
-                self.state = records.iter().fold(state, evolve);
-                self.inbox.entered(self.state.n_messages());
+                self.state = state;
+                self.purse.stored(&context, &self.claim, &batch).await;
+                self.inbox.taken(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
                     self.performer.replied(heard.kept);
                 }
                 self.publisher.committed();
+                self.context.hints.changed(self.claim.run);
                 self.log_failure();
                 Ok(Hold::Kept)
             }
@@ -266,12 +298,23 @@ impl Driver {
                 self.inbox.read_answers(&self.context, &self.claim, &self.signals).await?;
                 Box::pin(self.take(input, heard)).await
             }
+            Appended::BudgetSet => {
+                self.purse.open();
+                Box::pin(self.take(input, heard)).await
+            }
+            Appended::BudgetExhausted => {
+                let asked = (&self.signals, &*batch.draws.draws);
+                self.purse.refused(&context, &self.claim, asked).await?;
+                Box::pin(self.take(input, heard)).await
+            }
             Appended::InterruptRequested => {
-                Box::pin(self.take(Input::Interrupted { partial: None }, None)).await
+                self.inbox.hear_stop();
+                Box::pin(self.take(input, heard)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
             Appended::Fenced => {
-                tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
+                self.context.parts.observer.on_commit(CommitPoint::Refused, self.claim.run);
+                self.context.fenced(&self.claim).await;
                 Ok(Hold::Gone)
             }
         }
@@ -293,7 +336,13 @@ impl Driver {
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
-            match journal::append(self.context.store(), &guard, batch).await {
+            let appended = Box::pin(journal::append(self.context.store(), &guard, batch));
+            let appended = tokio::select! {
+                appended = appended => appended,
+                // Whoever has the run now sees what came of it.
+                () = Signals::lost(&self.signals) => return Ok(Appended::Fenced),
+            };
+            match appended {
                 Ok(appended) => {
                     observer.on_commit(CommitPoint::After, guard.run);
                     return Ok(appended);
@@ -317,8 +366,16 @@ impl Driver {
         let abandoned = self.performer.abandoned().await;
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.record_sent().await;
-        lease::release(self.context.store(), &self.claim.tenant, self.claim.run, self.claim.token)
-            .await
+        let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
+        let is_in_calls =
+            self.running.iter().any(|effect| matches!(effect, Effect::CallTool { .. }));
+        if is_in_calls {
+            lease::abandon(store, tenant, (*run, *token), Fault::Drained).await?;
+        } else {
+            lease::release(store, tenant, *run, *token).await?;
+        }
+        self.context.claimable();
+        Ok(())
     }
 
     /// Puts on record what was sent and leads to no step here. The run is given back whether that
@@ -331,10 +388,12 @@ impl Driver {
         let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
         let stamp = Stamp { now, ids, heard: None, sent: &self.sent };
         let (mut batch, _) = self.journal.plan(&[], &stamp);
-        // A cancel is for whoever takes the run next.
-        batch.despite_cancel = true;
-        let appended = journal::append(self.context.store(), &self.guard(), &batch).await;
-        if !matches!(appended, Ok(Appended::Stored)) {
+        // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
+        (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
+        let guard = self.guard();
+        let appended = Box::pin(journal::append(self.context.store(), &guard, &batch));
+        let appended = tokio::time::timeout(LAST_WORDS, appended).await;
+        if !matches!(appended, Ok(Ok(Appended::Stored))) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
         }
     }
@@ -347,40 +406,5 @@ impl Driver {
             epoch: self.claim.epoch,
             head: self.journal.head,
         }
-    }
-}
-
-/// What a claim means for the machine.
-fn first_input(context: &Context, claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
-    if claim.is_poisoned {
-        return Some(Input::Aborted { failure: poisoned() });
-    }
-    // A run that waits would wait again, although its time is over.
-    if loaded.deadline_at.is_some_and(|deadline| deadline <= context.now()) {
-        return Some(Input::Aborted { failure: timed_out() });
-    }
-    match (claim.begins, loaded.resumed) {
-        // The first turn is on record with the claim.
-        (true, _) => None,
-        (false, true) => Some(Input::Resumed),
-        (false, false) => Some(Input::Claimed),
-    }
-}
-
-/// The run's deadline on the monotonic clock.
-fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
-    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
-    Some(context.parts.clock.monotonic() + left)
-}
-
-pub(super) fn timed_out() -> Failure {
-    let detail = "the run took longer than its `run_timeout_ms`".to_owned();
-    Failure { cause: FailureCause::RunTimeout, detail }
-}
-
-async fn sleep_or_forever(duration: Option<Duration>) {
-    match duration {
-        Some(duration) => tokio::time::sleep(duration).await,
-        None => std::future::pending().await,
     }
 }

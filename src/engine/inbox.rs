@@ -28,6 +28,8 @@ pub(super) struct Inbox {
     n_answers: u32,
     /// The calls that had waited for as long as they may when the run was loaded.
     overdue: Vec<CallId>,
+    /// Whether a caller wants the run to stop, as far as a write was refused for that.
+    is_to_stop: bool,
 }
 
 impl Inbox {
@@ -38,6 +40,7 @@ impl Inbox {
             answers: loaded.answers.clone(),
             n_answers: loaded.n_answers,
             overdue: overdue.map(|call| call.planned.call_id.clone()).collect(),
+            is_to_stop: false,
         }
     }
 
@@ -48,7 +51,9 @@ impl Inbox {
             messages: &self.messages,
             answers: &self.answers,
             overdue: &self.overdue,
+            // The purse knows better.
             is_out_of_budget: false,
+            is_to_stop: self.is_to_stop,
         }
     }
 
@@ -57,9 +62,16 @@ impl Inbox {
         self.n_answers
     }
 
-    /// Forgets the messages that have entered the run.
-    pub(super) fn entered(&mut self, n_messages: u32) {
+    /// Forgets what a decision that is on record has settled: the messages that have entered the run,
+    /// and the waits that were over, since a call may begin to wait once more.
+    pub(super) fn taken(&mut self, n_messages: u32) {
         self.messages.retain(|message| message.number > n_messages);
+        self.overdue.clear();
+    }
+
+    /// Notes that a caller wants the run to stop.
+    pub(super) const fn hear_stop(&mut self) {
+        self.is_to_stop = true;
     }
 
     /// Reads the messages that were added since they were last read.
@@ -98,7 +110,7 @@ impl Inbox {
 }
 
 /// Reads while the lease may be ours: a reply may hang on it, which is not to be lost.
-async fn patiently<T, F>(
+pub(super) async fn patiently<T, F>(
     claim: &Claim,
     signals: &tokio::sync::watch::Receiver<Signals>,
     read: impl Fn() -> F,

@@ -4,44 +4,68 @@
 //! The loop never lives in a handler: a caller's request ends with a commit, and a worker, here or in
 //! another process, goes on from what was committed. Waiting, streaming and background runs are the
 //! same run watched in three ways.
+//!
+//! # Where a process may die
+//!
+#![doc = include_str!("kill_points.md")]
 
 mod accept;
 mod agents;
 mod answers;
+mod budget;
 mod client;
 mod compact;
 mod compaction;
+mod context;
 mod diagnosis;
+mod diff;
 mod driver;
 mod dry_run;
 pub mod feed;
+mod hints;
 mod inbox;
 mod journal;
+mod keeping;
 mod leases;
+mod load;
 mod perform;
 mod predecessor;
 mod prompt;
 pub mod redaction;
+mod relay;
+mod replay;
+mod replies;
 mod sanitise;
+mod schedules;
 mod sent;
 mod steer;
+mod tail;
+mod takeover;
 mod tally;
 pub mod tasks;
+mod told;
 mod watch;
+pub mod webhooks;
+mod window;
 mod worker;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use tokio::sync::Notify;
 
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use answers::Answers;
-pub use client::ClientHold;
+pub use budget::budgets_changed;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
+pub use diff::{
+    Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
+};
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
+pub use schedules::{BadCadence, Cadence};
+pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -50,9 +74,11 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
+use crate::domain::budget::Prices;
+use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{OnDisconnect, Run};
+use crate::domain::run::Run;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
@@ -62,8 +88,7 @@ use crate::store::Store;
 use crate::store::messages::{self, Added};
 use crate::tools::Toolbox;
 
-use feed::Feed;
-use leases::Leases;
+use context::Context;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
 
@@ -74,12 +99,17 @@ pub enum CommitPoint {
     Before,
     /// The batch is stored; nobody was told yet.
     After,
+    /// The batch is not stored, and never will be: the run is another worker's.
+    Refused,
 }
 
 /// Sees every commit of this process's workers: for metrics, and for tests that make it fail there.
 pub trait CommitObserver: Send + Sync + std::fmt::Debug {
     /// A commit is about to happen or has happened.
     fn on_commit(&self, point: CommitPoint, run: RunId);
+
+    /// The client of a run went away before it had what it waited for.
+    fn on_client_gone(&self, _run: RunId) {}
 }
 
 /// Sees nothing.
@@ -105,45 +135,20 @@ pub struct Parts {
     pub ids: SharedIds,
     /// What is redacted for everyone.
     pub redaction: Redaction,
+    /// What models cost.
+    pub prices: Prices,
     /// Bounds and intervals.
     pub settings: config::Engine,
     /// How new threads are framed.
     pub rendering: config::Rendering,
+    /// How endpoints are told of events.
+    pub webhooks: config::Webhooks,
+    /// What the secrets of endpoints are derived from.
+    pub webhook_secret: [u8; 32],
+    /// How long what is stored is kept.
+    pub retention: config::Retention,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
-}
-
-/// Everything the tasks of an engine share.
-#[derive(Debug)]
-pub(crate) struct Context {
-    parts: Parts,
-    feed: Feed,
-    leases: Leases,
-    tasks: Tasks,
-    wake: Notify,
-}
-
-impl Context {
-    fn store(&self) -> &Store {
-        &self.parts.store
-    }
-
-    fn now(&self) -> chrono::DateTime<chrono::Utc> {
-        self.parts.clock.now()
-    }
-
-    /// How a thread that is created now frames its history.
-    fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
-        let tags = self.parts.rendering.framing_tags.clone();
-        Framing { policy, announce, tags }
-    }
-
-    /// A number in 0..1 for jitter, drawn from the ids' randomness.
-    fn jitter(&self) -> f64 {
-        let (high, _) = self.parts.ids.random().as_u64_pair();
-        // The top bits are random; 16 of them are plenty for jitter and exact in an f64.
-        f64::from(u16::try_from(high >> 48).unwrap_or(0)) / 65_536.0
-    }
 }
 
 /// The handle that the API holds. Cheap to clone.
@@ -155,20 +160,17 @@ pub struct Engine {
 impl Engine {
     /// An engine whose workers do not run yet.
     pub fn new(parts: Parts) -> Self {
-        Self {
-            context: Arc::new(Context {
-                parts,
-                feed: Feed::default(),
-                leases: Leases::default(),
-                tasks: Tasks::default(),
-                wake: Notify::new(),
-            }),
-        }
+        Self { context: Arc::new(Context::new(parts)) }
     }
 
-    /// Starts the workers: claiming, heartbeat, sweeping.
+    /// Starts the workers: claiming, heartbeat, sweeping; what listens and looks beside them, and what the
+    /// clock starts and forgets.
     pub fn work(&self) {
         worker::start(&self.context);
+        hints::start(&self.context);
+        load::start(&self.context);
+        schedules::start(&self.context);
+        keeping::start(&self.context);
     }
 
     /// The background tasks, for others who need one.
@@ -176,9 +178,17 @@ impl Engine {
         &self.context.tasks
     }
 
+    /// How many writes of this process another worker's claim has kept out.
+    pub fn fenced_writes(&self) -> u64 {
+        self.context.n_fenced.load(Ordering::Relaxed)
+    }
+
     /// Whether a run would be accepted.
-    pub fn is_accepting(&self) -> bool {
-        !self.context.tasks.is_stopping()
+    ///
+    /// # Errors
+    /// With the reason why not.
+    pub fn admit(&self) -> Result<(), AgentlingError> {
+        self.context.admit()
     }
 
     /// Stops claiming, waits for what is under way up to the drain deadline, then gives the rest back.
@@ -252,10 +262,31 @@ impl Engine {
 
     /// Watches a run from now on.
     pub fn watch(&self, tenant: &TenantId, run: RunId) -> RunWatch {
-        RunWatch::new(Arc::clone(&self.context), tenant.clone(), run)
+        RunWatch::new(Arc::clone(&self.context), tenant, run)
     }
 
-    /// Waits until a run has ended, at most so long. Answers the run as it stands then; `None` when
+    /// Some events of a run with what they are about.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn tell(
+        &self,
+        (tenant, channel): (&TenantId, RedactionChannel),
+        run: &Run,
+        events: Vec<RunEvent>,
+    ) -> Result<Told, AgentlingError> {
+        told::tell(&self.context, (tenant, channel), run, events).await
+    }
+
+    /// The client that a run was started for went away before it had what it waited for. The run does
+    /// what it was started to do then.
+    pub fn client_gone(&self, tenant: &TenantId, run: RunId) {
+        tracing::debug!(%tenant, %run, "the client of a run is gone");
+        self.context.parts.observer.on_client_gone(run);
+        client::gone(&self.context, tenant, run);
+    }
+
+    /// Waits until a run has ended or needs a caller, at most so long. Answers the run as it stands then; `None` when
     /// there is no such run.
     ///
     /// # Errors
@@ -291,20 +322,6 @@ impl Engine {
     /// When there is no such run, it is not interrupted, or its thread went on without it.
     pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
         steer::resume(&self.context, tenant, run).await
-    }
-
-    /// Stands for the client that starts a run and waits for it. When it is dropped unserved, the
-    /// client has gone away.
-    pub fn client(&self, tenant: &TenantId, run: RunId, policy: OnDisconnect) -> ClientHold {
-        ClientHold::new(&self.context, tenant, run, policy)
-    }
-
-    /// Does with a run what its policy says for a client that has gone away.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn client_gone(&self, tenant: &TenantId, run: RunId) -> Result<(), AgentlingError> {
-        client::gone(&self.context, tenant, run).await
     }
 
     /// Adds a message to a run, which it hears when its next turn begins. Nobody has to be woken for

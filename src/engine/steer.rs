@@ -1,7 +1,5 @@
 //! Steering runs: cancel, interrupt, resume, and letting the next run on when a thread is free.
 
-use std::sync::Arc;
-
 use super::Context;
 use crate::domain::id::{ErrorId, RunId, TenantId, ThreadId};
 use crate::domain::run::{Run, RunFailure, RunStatus};
@@ -65,22 +63,22 @@ pub(super) async fn resume(
     }
 }
 
-/// Tells watchers in this process that a run was changed by a caller, and the worker that a run may
-/// wait for it: this one, or the next on its thread.
+/// Tells watchers that a run was changed by a caller, and workers that a run may wait for them: this one,
+/// or the next on its thread.
 fn changed(context: &Context, tenant: &TenantId, run: Run) -> Run {
     context.feed.publisher(tenant, run.id).committed();
-    context.wake.notify_one();
+    context.steered(run.id);
     run
 }
 
-/// Passes on what is wished of a run that may be at work in this process. Elsewhere the heartbeat does
-/// that.
+/// Passes on what is wished of a run that may be at work in this process. Elsewhere a hint or the heartbeat
+/// does that.
 pub(super) fn pass_wish_on(context: &Context, tenant: &TenantId, wished: Displaced) {
     context.leases.tell(tenant, wished.run, |signals| {
         signals.cancel |= wished.is_cancelled;
         signals.interrupt |= !wished.is_cancelled;
     });
-    context.wake.notify_one();
+    context.steered(wished.run);
 }
 
 /// Lets the next run on that waits for a thread. What fails here, the sweep does.
@@ -89,16 +87,16 @@ pub(super) async fn let_next_on(context: &Context, tenant: &TenantId, thread: Th
         Ok(None) => {}
         Ok(Some(run)) => {
             context.feed.publisher(tenant, run).committed();
-            context.wake.notify_one();
+            context.steered(run);
         }
         Err(error) => tracing::warn!(%thread, %error, "the next run has to wait for the sweep"),
     }
 }
 
 /// Ends runs whose time was over before it was their turn, and lets those on that a crash left waiting.
-pub(super) async fn sweep(context: &Arc<Context>) -> Result<(), StoreError> {
+pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
     for (tenant, run) in thread_queue::overdue(context.store()).await? {
-        let failure = super::driver::timed_out();
+        let failure = super::takeover::timed_out();
         let failure = RunFailure {
             cause: failure.cause,
             detail: failure.detail,

@@ -9,7 +9,10 @@ use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyState, ToolCallPart};
 use crate::domain::run::Stopped;
 use crate::domain::tool::{CallState, EffectClass, OutcomeKind, PlannedCall, ToolOutcome};
-use crate::domain::wait::{CallAnswer, WaitRules};
+use crate::domain::wait::{CallAnswer, WaitReason, WaitRules};
+
+/// How often a call is sent again because whoever was asked knows nothing of it.
+const PROBED_RETRIES: u32 = 3;
 
 /// Which calls may be put on record as started in a commit that is made anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub(super) fn advance(draft: &mut Draft<'_>, ride: Ride) {
         |call: &&Call| ride == Ride::All || may_repeat(&call.planned) || call.needs().is_some();
     let call_ids = startable(&draft.state).into_iter().filter(riding).map(id).collect();
     start(draft, call_ids);
-    wait::park(draft);
+    wait::park_if_idle(draft);
 }
 
 /// Puts those of the calls on record as started that are still planned and may start.
@@ -54,10 +57,15 @@ pub(super) fn starting(draft: &mut Draft<'_>, call_ids: &[CallId]) {
     let wanted = |call: &&Call| call_ids.contains(&call.planned.call_id);
     let call_ids = startable(&draft.state).into_iter().filter(wanted).map(id).collect();
     start(draft, call_ids);
+    wait::park_if_idle(draft);
 }
 
-/// Puts calls on record as started, or as waiting for what has to come first.
+/// Puts calls on record as started, or as waiting for what has to come first. Without a budget for
+/// them none of a turn is, so nothing is under way that would be left alone.
 fn start(draft: &mut Draft<'_>, mut call_ids: Vec<CallId>) {
+    if draft.is_out_of_budget && !call_ids.is_empty() {
+        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+    }
     let needs = |call_id: &CallId| draft.state.call(call_id).and_then(Call::needs);
     let waiting: Vec<_> = call_ids.iter().filter_map(|id| Some((id.clone(), needs(id)?))).collect();
     call_ids.retain(|call_id| waiting.iter().all(|(waits, _)| waits != call_id));
@@ -79,11 +87,15 @@ pub(super) fn ended(draft: &mut Draft<'_>, outcome: ToolOutcome) {
     advance(draft, Ride::All);
 }
 
-/// Takes over what was answered to a question about a call in doubt.
+/// Takes over what was answered to a question about a call in doubt, unless a caller has said already.
 pub(super) fn probed(draft: &mut Draft<'_>, call_id: &CallId, answer: Option<CallAnswer>) {
     draft.push(Record::CallProbed { call_id: call_id.clone() });
     let call = draft.state.call(call_id).cloned();
-    if let (Some(call), Some(answer)) = (call, answer) {
+    let call = call.filter(|call| draft.answer_to(call).is_none());
+    if let (Some(call), Some(answer)) = (call, answer)
+        // A call that keeps being lost on its way is for a caller to decide about.
+        && (answer != CallAnswer::Retry || call.attempt <= PROBED_RETRIES)
+    {
         wait::apply(draft, &call, &answer);
     }
     advance(draft, Ride::All);
@@ -174,12 +186,17 @@ fn never_run(part: &ToolCallPart, kind: OutcomeKind) -> PlannedCall {
     call
 }
 
+/// Closes every open call. What callers have said of one counts, also when it comes too late to go on.
 fn close_open(draft: &mut Draft<'_>, kind: OutcomeKind) {
     let open: Vec<Call> = draft.state.open_calls().cloned().collect();
     for call in open {
         let is_out = call.attempt > 0;
-        let kind = if is_out && !may_repeat(&call.planned) { OutcomeKind::InDoubt } else { kind };
-        close(draft, &call, kind);
+        match draft.answer_to(&call) {
+            Some(CallAnswer::Retry) => close(draft, &call, kind),
+            Some(answer) if answer.is_outcome() => wait::apply(draft, &call, answer),
+            _ if is_out && !may_repeat(&call.planned) => close(draft, &call, OutcomeKind::InDoubt),
+            _ => close(draft, &call, kind),
+        }
     }
 }
 

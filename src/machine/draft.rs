@@ -21,12 +21,14 @@ pub(super) struct Draft<'a> {
     answers: &'a [GivenAnswer],
     overdue: &'a [CallId],
     pub(super) is_out_of_budget: bool,
+    pub(super) is_to_stop: bool,
     pub(super) records: Vec<Record>,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(state: &State, around: Surroundings<'a>) -> Self {
-        let Surroundings { limits, messages, answers, overdue, is_out_of_budget } = around;
+        let Surroundings { limits, messages, answers, overdue, is_out_of_budget, is_to_stop } =
+            around;
         Self {
             state: state.clone(),
             limits,
@@ -34,6 +36,7 @@ impl<'a> Draft<'a> {
             answers,
             overdue,
             is_out_of_budget,
+            is_to_stop,
             records: Vec::new(),
         }
     }

@@ -47,8 +47,10 @@ pub struct Surroundings<'a> {
     pub answers: &'a [GivenAnswer],
     /// The calls that have waited for as long as they may.
     pub overdue: &'a [CallId],
-    /// Whether there is no budget for another call of a model.
+    /// Whether there is no budget for what would come next: a call of a model, or the calls of a turn.
     pub is_out_of_budget: bool,
+    /// Whether a caller wants the run to stop: it then stops where it would begin to wait.
+    pub is_to_stop: bool,
 }
 
 /// What to write down about something that happened; empty when it does not count.

@@ -144,7 +144,9 @@ impl State {
 
     /// Whether the model's answer to this attempt is waited for.
     pub fn awaits_reply(&self, turn: u32, attempt: u32) -> bool {
-        self.phase == Phase::Thinking && (self.turn, self.attempt) == (turn, attempt)
+        self.parked.is_none()
+            && self.phase == Phase::Thinking
+            && (self.turn, self.attempt) == (turn, attempt)
     }
 
     /// Whether the conversation was made shorter for the current turn.
@@ -162,7 +164,8 @@ impl State {
 
     /// Whether it is asked what became of this attempt of a call.
     pub fn is_probing(&self, call_id: &CallId, attempt: u32) -> bool {
-        self.phase == Phase::Acting
+        self.parked.is_none()
+            && self.phase == Phase::Acting
             && self
                 .call(call_id)
                 .is_some_and(|call| call.is_to_be_probed() && call.attempt == attempt)

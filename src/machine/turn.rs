@@ -6,6 +6,7 @@ use super::draft::{Draft, poisoned};
 use super::record::Record;
 use super::repeat;
 use super::state::is_cut;
+use super::wait;
 use crate::domain::limits::{STEP_LIMIT, UNPARSABLE_RETRIES};
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelErrorKind};
@@ -36,11 +37,11 @@ const UNREADABLE: &str = "the model kept writing tool calls that cannot be read"
 /// Starts the next turn: an ordinary one, or the closing one when the step limit is reached. The
 /// first turn is never the closing one. What was said to the run meanwhile comes before it.
 pub(super) fn next(draft: &mut Draft<'_>) {
+    if draft.is_out_of_budget {
+        return wait::park(draft, WaitReason::BudgetExhausted);
+    }
     while let Some(RunMessage { number, voice, text, .. }) = draft.waiting() {
         draft.push(Record::MessageGiven { number: *number, voice: *voice, text: text.clone() });
-    }
-    if draft.is_out_of_budget {
-        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
     }
     let done = draft.state.turn();
     let closing = done >= draft.limits.max_steps.max(1);
@@ -80,10 +81,17 @@ pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
     if !draft.state.is_compacted() {
         draft.push(Record::Compacted { turn: draft.state.turn(), summary });
     }
+    if draft.is_out_of_budget {
+        draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+    }
 }
 
 /// Asks the next model, for the rest of this turn: the next turn begins with the first one again.
 fn fall_back(draft: &mut Draft<'_>) {
+    // Which model is next is told with the attempt: before a wait it would be forgotten.
+    if draft.is_out_of_budget {
+        return wait::park(draft, WaitReason::BudgetExhausted);
+    }
     draft.push(Record::FellBack {
         turn: draft.state.turn(),
         attempt: draft.state.attempt(),
@@ -94,7 +102,7 @@ fn fall_back(draft: &mut Draft<'_>) {
 
 fn again(draft: &mut Draft<'_>) {
     if draft.is_out_of_budget {
-        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+        return wait::park(draft, WaitReason::BudgetExhausted);
     }
     draft.push(Record::TurnStarted {
         turn: draft.state.turn(),

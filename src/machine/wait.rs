@@ -2,7 +2,7 @@
 
 use super::calls::{self, close, may_repeat, startable};
 use super::draft::Draft;
-use super::record::Record;
+use super::record::{Ending, Record};
 use super::state::Call;
 use crate::domain::tool::{CallState, OutcomeKind, ToolFailure, ToolOutcome};
 use crate::domain::wait::{CallAnswer, OnInDoubt, WaitReason};
@@ -94,14 +94,24 @@ fn outcome(call: &Call, kind: OutcomeKind, error: Option<ToolFailure>) -> ToolOu
     ToolOutcome { attempts, ..not_run }
 }
 
-/// Parks the run when nothing goes on any more by itself.
-pub(super) fn park(draft: &mut Draft<'_>) {
+/// Lets the run wait, or stop where that is wanted: a run that waits would not hear of it.
+pub(super) fn park(draft: &mut Draft<'_>, reason: WaitReason) {
+    if draft.is_to_stop {
+        calls::stop(draft, None, OutcomeKind::Interrupted, Ending::Interrupted);
+    } else {
+        draft.push(Record::Parked { reason });
+    }
+}
+
+/// Lets the run wait when its calls do and nothing goes on any more by itself.
+pub(super) fn park_if_idle(draft: &mut Draft<'_>) {
     let state = &draft.state;
     let goes_on =
         state.open_calls().any(|call| call.state() == CallState::Started || call.is_to_be_probed())
             || !startable(state).is_empty();
+    let goes_on = goes_on || state.parked().is_some();
     let reason = state.open_calls().find_map(|call| call.waits);
     if let (false, Some(reason)) = (goes_on, reason) {
-        draft.push(Record::Parked { reason });
+        park(draft, reason);
     }
 }

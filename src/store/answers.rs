@@ -227,7 +227,7 @@ pub(super) async fn of(
     id: RunId,
 ) -> Result<Vec<GivenAnswer>, StoreError> {
     let rows = sqlx::query!(
-        r#"SELECT a.call_id, a.waits_for, a.attempt, a.answer::text AS "answer!", a.created_at
+        r#"SELECT a.call_id, a.waits_for, a.attempt, a.answer::text AS "answer!"
              FROM call_answer a
              JOIN tool_call c
                ON c.tenant_id = a.tenant_id
@@ -251,7 +251,6 @@ pub(super) async fn of(
                 reason: at.label("waits_for", &row.waits_for)?,
                 attempt: at.count("attempt", row.attempt)?,
                 answer: at.json("answer", &row.answer)?,
-                given_at: row.created_at,
                 call_id: call_id.clone(),
             })
         })

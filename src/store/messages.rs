@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::rows::At;
-use super::{Store, StoreError};
+use super::{Store, StoreError, patience};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::RunStatus;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
@@ -31,6 +31,62 @@ pub enum Added {
 /// # Errors
 /// When the database does not take it.
 pub async fn add(
+    store: &Store,
+    tenant: &TenantId,
+    run_id: RunId,
+    (voice, text): (Voice, String),
+    now: DateTime<Utc>,
+) -> Result<Added, StoreError> {
+    let say = |is_repeated| {
+        let said = (voice, text.clone());
+        async move {
+            if is_repeated && let Some(there) = find(store, tenant, run_id, (&said, now)).await? {
+                return Ok(Added::Waits(there));
+            }
+            try_add(store, tenant, run_id, said, now).await
+        }
+    };
+    patience::settled(say).await.answer
+}
+
+/// The message whose answer was lost, if it was added. The run's row lock is waited for: whoever holds
+/// it may be adding it.
+async fn find(
+    store: &Store,
+    tenant: &TenantId,
+    run_id: RunId,
+    ((voice, text), now): (&(Voice, String), DateTime<Utc>),
+) -> Result<Option<RunMessage>, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    sqlx::query!(
+        "SELECT 1 AS one FROM run WHERE tenant_id = $1 AND run_id = $2 FOR UPDATE",
+        tenant.as_str(),
+        run_id.uuid()
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    let number = sqlx::query_scalar!(
+        "SELECT number
+           FROM run_message
+          WHERE tenant_id = $1
+            AND run_id = $2
+            AND created_at = $3
+            AND text = $4",
+        tenant.as_str(),
+        run_id.uuid(),
+        now,
+        text
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(number) = number else { return Ok(None) };
+    let number = At { table: "run_message", id: &run_id }.count("number", number)?;
+    Ok(Some(RunMessage { run_id, number, voice: *voice, text: text.clone(), created_at: now }))
+}
+
+async fn try_add(
     store: &Store,
     tenant: &TenantId,
     run_id: RunId,

@@ -1,109 +1,18 @@
-//! Runs as callers see them: accepted, read, listed.
+//! Runs as callers see them: read, listed.
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgConnection, PgExecutor};
-use uuid::Uuid;
+use sqlx::PgExecutor;
 
 pub use super::accept::{Accepted, NewRun, accept};
-use super::rows::{At, labels, to_json};
+pub(super) use super::events::insert as insert_event;
+use super::rows::{At, labels};
+use super::run_row::RunRow;
 use super::thread_queue::WaitingTask;
 use super::{Store, StoreError};
-use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{AgentId, RunId, TenantId, ThreadId};
-use crate::domain::model::Usage;
 use crate::domain::page::{ListFilter, Page, PageRequest};
-use crate::domain::run::{OnDisconnect, Run, RunFacts, RunStatus};
+use crate::domain::run::{OnDisconnect, Run, RunStatus};
 use crate::domain::step::{InputPart, StepContent};
-
-pub(super) struct RunRow {
-    pub(super) run_id: Uuid,
-    pub(super) thread_id: Uuid,
-    pub(super) agent_id: Option<Uuid>,
-    pub(super) agent_version: Option<i32>,
-    pub(super) status: String,
-    pub(super) stop_reason: Option<String>,
-    pub(super) answer: Option<String>,
-    pub(super) output: Option<String>,
-    pub(super) failure: Option<String>,
-    pub(super) requires_action: Option<String>,
-    pub(super) stopped: Option<String>,
-    pub(super) turn: i32,
-    pub(super) attempt: i32,
-    pub(super) n_steps: i32,
-    pub(super) usage_input: i64,
-    pub(super) usage_output: i64,
-    pub(super) usage_cache_read: i64,
-    pub(super) usage_cache_write: i64,
-    pub(super) usage_reasoning: i64,
-    pub(super) redactions: String,
-    pub(super) metadata: String,
-    pub(super) created_at: DateTime<Utc>,
-    pub(super) started_at: Option<DateTime<Utc>>,
-    pub(super) finished_at: Option<DateTime<Utc>>,
-}
-
-impl TryFrom<RunRow> for Run {
-    type Error = StoreError;
-
-    fn try_from(row: RunRow) -> Result<Self, StoreError> {
-        let id = RunId::from(row.run_id);
-        let at = At { table: "run", id: &id };
-        let facts = RunFacts {
-            status: at.label("status", &row.status)?,
-            stop_reason: at.label_opt("stop_reason", row.stop_reason.as_deref())?,
-            output: at.json_opt("output", row.output.as_deref())?,
-            failure: at.json_opt("failure", row.failure.as_deref())?,
-            requires_action: at.json_opt("requires_action", row.requires_action.as_deref())?,
-            stopped: at.json_opt("stopped", row.stopped.as_deref())?,
-            usage: Usage {
-                input: at.count("usage_input", row.usage_input)?,
-                output: at.count("usage_output", row.usage_output)?,
-                cache_read: at.count("usage_cache_read", row.usage_cache_read)?,
-                cache_write: at.count("usage_cache_write", row.usage_cache_write)?,
-                reasoning: at.count("usage_reasoning", row.usage_reasoning)?,
-            },
-            steps: at.count("n_steps", row.n_steps)?,
-            turn: at.count("turn", row.turn)?,
-            attempt: at.count("attempt", row.attempt)?,
-            redactions: at.json("redactions", &row.redactions)?,
-            answer: row.answer,
-            started_at: row.started_at,
-            finished_at: row.finished_at,
-        };
-        Ok(Self {
-            id,
-            thread_id: ThreadId::from(row.thread_id),
-            agent_id: row.agent_id.map(AgentId::from),
-            agent_version: row.agent_version,
-            metadata: at.json("metadata", &row.metadata)?,
-            created_at: row.created_at,
-            facts,
-        })
-    }
-}
-
-pub(super) async fn insert_event(
-    tx: &mut PgConnection,
-    tenant: &TenantId,
-    (run, seq): (RunId, i64),
-    (name, data): &(EventName, EventData),
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    sqlx::query!(
-        "INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
-         VALUES ($1, $2, $3, $4, ($5::text)::json, $6)",
-        tenant.as_str(),
-        run.uuid(),
-        seq,
-        name.label(),
-        to_json(data)?,
-        now
-    )
-    .execute(tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(())
-}
 
 /// A run.
 ///
@@ -123,7 +32,8 @@ pub(super) async fn read(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
@@ -247,7 +157,8 @@ pub async fn list(
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1

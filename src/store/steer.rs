@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use super::rows::to_json_opt;
 use super::runs::{get, insert_event, read};
-use super::{Conflict, Store, StoreError, thread_queue, threads};
+use super::{Conflict, Store, StoreError, budget, patience, thread_queue, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunFailure, RunStatus, Stopped};
@@ -91,7 +91,36 @@ pub(super) enum Wish {
     TimeOut(Box<RunFailure>),
 }
 
+impl Wish {
+    /// Whether a run stands as it does when the wish has come true.
+    const fn is_true_of(&self, status: RunStatus) -> bool {
+        match self {
+            Self::Cancel => matches!(status, RunStatus::Cancelled),
+            Self::Interrupt => matches!(status, RunStatus::Interrupted),
+            Self::Resume => matches!(status, RunStatus::Queued | RunStatus::Running),
+            Self::TimeOut(_) => matches!(status, RunStatus::Failed),
+        }
+    }
+}
+
 async fn steer(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    wish: &Wish,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    let settled = patience::settled(|_| try_steer(store, tenant, id, wish, now)).await;
+    match settled.answer {
+        // It came true by a try whose answer was lost.
+        Ok(Steered::Refused(run)) if settled.is_repeated && wish.is_true_of(run.facts.status) => {
+            Ok(Steered::Done(run))
+        }
+        answer => answer,
+    }
+}
+
+async fn try_steer(
     store: &Store,
     tenant: &TenantId,
     id: RunId,
@@ -131,7 +160,9 @@ pub(super) async fn carry_out(
     // Open calls are closed by the machine, so a run that was given back with some needs a worker.
     let needs_worker = match run.facts.status {
         RunStatus::Running | RunStatus::RequiresAction => true,
-        RunStatus::Queued => has_open_calls(tx, tenant, run.id).await?,
+        RunStatus::Queued => {
+            has_open_calls(tx, tenant, run.id).await? || budget::holds(tx, tenant, run.id).await?
+        }
         _ => false,
     };
     if needs_worker && matches!(wish, Wish::Cancel | Wish::Interrupt) {

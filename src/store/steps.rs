@@ -168,15 +168,31 @@ pub(super) async fn read(
 ) -> Result<(Vec<Step>, Vec<StoredCall>), StoreError> {
     let rows = sqlx::query_as!(
         StepRow,
-        r#"SELECT step_id, thread_id, run_id, seq, turn, attempt, content::text AS "content!",
-                  request_bytes, request_shared_bytes, request_sha256,
-                  request_difference::text AS request_difference, created_at
-             FROM step
-            WHERE tenant_id = $1
-              AND thread_id = $2
-              AND seq > $3
-              AND ($4::uuid IS NULL OR run_id = $4)
-            ORDER BY seq
+        // A fork's steps are stored with the threads of its segments too. Each of them is read in order
+        // and no further than the page needs.
+        r#"SELECT h.step_id, h.thread_id, h.run_id, h.seq, h.turn, h.attempt,
+                  h.content::text AS "content!", h.request_bytes, h.request_shared_bytes,
+                  h.request_sha256, h.request_difference::text AS request_difference, h.created_at
+             FROM (SELECT 1::bigint AS from_seq, 9223372036854775807 AS through_seq,
+                          $2::uuid AS source_id
+                    UNION ALL
+                   SELECT from_seq, through_seq, source_id
+                     FROM thread_segment
+                    WHERE tenant_id = $1
+                      AND thread_id = $2
+                      AND through_seq > $3) g
+            CROSS JOIN LATERAL (
+                   SELECT s.*
+                     FROM step s
+                    WHERE s.tenant_id = $1
+                      AND s.thread_id = g.source_id
+                      AND s.seq > $3
+                      AND s.seq >= g.from_seq
+                      AND s.seq <= g.through_seq
+                      AND ($4::uuid IS NULL OR s.run_id = $4)
+                    ORDER BY s.seq
+                    LIMIT $5) h
+            ORDER BY h.seq
             LIMIT $5"#,
         tenant.as_str(),
         range.thread.uuid(),
@@ -201,16 +217,26 @@ async fn calls(
 ) -> Result<Vec<StoredCall>, StoreError> {
     sqlx::query_as!(
         CallRow,
-        r#"SELECT step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
-                  state, attempt, wait_rules::text AS wait_rules, waits_for,
-                  coalesce(wait_until <= now(), false) AS "is_overdue!", approved, sent_arguments,
-                  outcome::text AS outcome
-             FROM tool_call
-            WHERE tenant_id = $1
-              AND thread_id = $2
-              AND step_seq > $3
-              AND step_seq <= $4
-            ORDER BY step_seq, call_idx"#,
+        r#"SELECT c.step_seq, c.call_idx, c.call_id, c.name, c.arguments, c.effect, c.parallel_safe,
+                  c.unparsable, c.state, c.attempt, c.wait_rules::text AS wait_rules, c.waits_for,
+                  coalesce(c.wait_until <= now(), false) AS "is_overdue!", c.approved,
+                  c.sent_arguments, c.outcome::text AS outcome
+             FROM (SELECT 1::bigint AS from_seq, 9223372036854775807 AS through_seq,
+                          $2::uuid AS source_id
+                    UNION ALL
+                   SELECT from_seq, through_seq, source_id
+                     FROM thread_segment
+                    WHERE tenant_id = $1
+                      AND thread_id = $2
+                      AND through_seq > $3) g
+             JOIN tool_call c
+               ON c.tenant_id = $1
+              AND c.thread_id = g.source_id
+              AND c.step_seq > $3
+              AND c.step_seq <= $4
+              AND c.step_seq >= g.from_seq
+              AND c.step_seq <= g.through_seq
+            ORDER BY c.step_seq, c.call_idx"#,
         tenant.as_str(),
         thread.uuid(),
         after,
@@ -282,18 +308,32 @@ pub(super) async fn leave_out(
     steps: &mut [Step],
 ) -> Result<(), StoreError> {
     let rolled_back = sqlx::query_scalar!(
+        // A fork leaves out what had been rolled back when it was made.
         "SELECT run_id
            FROM run
           WHERE tenant_id = $1
             AND thread_id = $2
-            AND rolled_back",
+            AND rolled_back_at IS NOT NULL
+          UNION
+         SELECT r.run_id
+           FROM thread t
+           JOIN thread_segment g
+             ON g.tenant_id = t.tenant_id
+            AND g.thread_id = t.thread_id
+           JOIN run r
+             ON r.tenant_id = g.tenant_id
+            AND r.thread_id = g.source_id
+            AND r.rolled_back_at <= t.created_at
+          WHERE t.tenant_id = $1
+            AND t.thread_id = $2",
         tenant.as_str(),
         thread.uuid()
     )
     .fetch_all(pool)
     .await
     .map_err(StoreError::of_read)?;
-    let rolled_back: BTreeSet<RunId> = rolled_back.into_iter().map(RunId::from).collect();
+    let rolled_back: BTreeSet<RunId> =
+        rolled_back.into_iter().flatten().map(RunId::from).collect();
     for step in steps {
         let run = step.run_id.filter(|run| Some(*run) != goes_on);
         if run.is_some_and(|run| rolled_back.contains(&run)) {

@@ -103,9 +103,10 @@ pub(super) async fn displace(
     steer::carry_out(tx, tenant, locked, &wish, now).await?;
     if is_cancelled {
         sqlx::query!(
-            "UPDATE run SET rolled_back = true WHERE tenant_id = $1 AND run_id = $2",
+            "UPDATE run SET rolled_back_at = $3 WHERE tenant_id = $1 AND run_id = $2",
             tenant.as_str(),
-            run.uuid()
+            run.uuid(),
+            now
         )
         .execute(tx)
         .await
@@ -204,6 +205,10 @@ async fn begin_at(
                 queue_place = NULL,
                 available_at = now(),
                 next_seq = $3,
+                memory_from = (SELECT memory_from
+                                 FROM thread t
+                                WHERE t.tenant_id = run.tenant_id
+                                  AND t.thread_id = run.thread_id),
                 next_event_seq = next_event_seq + 1
           WHERE tenant_id = $1
             AND run_id = $2",

@@ -11,6 +11,7 @@ mod declared;
 mod egress;
 mod http;
 mod outcome;
+mod post;
 mod probe;
 mod response;
 mod schema;
@@ -25,6 +26,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
+pub use post::Post;
 pub use spec::{SpecFinding, SpecProblem, check_spec};
 pub use toolset::ToolSet;
 
@@ -33,6 +35,7 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::id::CallId;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
 use crate::domain::wait::CallAnswer;
+use crate::domain::webhook::Attempted;
 use egress::Clients;
 use schema::SchemaCache;
 use toolset::Reading;
@@ -78,6 +81,19 @@ impl Toolbox {
     /// Everything that is wrong with the tools and schemas of an agent.
     pub fn check(&self, spec: &AgentSpec) -> Vec<SpecFinding> {
         check_spec(spec, self.clients.policy())
+    }
+
+    /// Whether a URL that callers named may be called.
+    ///
+    /// # Errors
+    /// With the rule that it breaks.
+    pub fn check_url(&self, url: &str) -> Result<(), EgressDenied> {
+        post::parsed(url).and_then(|url| self.clients.policy().check(&url))
+    }
+
+    /// Tells an endpoint something: one attempt.
+    pub async fn post(&self, post: Post) -> Attempted {
+        post::send(&self.clients, post).await
     }
 
     /// Compiles the tools of an agent, once for a run.

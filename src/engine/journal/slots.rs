@@ -1,5 +1,6 @@
 //! The calls of the current action, as far as the journal has to know them.
 
+use super::write::Journal;
 use crate::domain::id::CallId;
 use crate::domain::tool::{CallState, FINAL_ANSWER};
 use crate::domain::wait::{WaitReason, WaitRules, WaitingCall};
@@ -59,6 +60,30 @@ pub(super) fn slots_of(loaded: &LoadedRun, action_seq: i64) -> Vec<Slot> {
         is_told: false,
     });
     slot.collect()
+}
+
+/// The calls of an action, as budgets count them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CountedCalls {
+    /// `seq` of the action.
+    pub(crate) action_seq: i64,
+    /// Whether one of them was started or waits for a caller.
+    pub(crate) is_begun: bool,
+    /// How many are set aside: all that have no outcome, once one has begun.
+    pub(crate) held: u64,
+}
+
+/// Counts the calls of the current action; `final_answer` is none.
+pub(crate) fn counted_calls(journal: &Journal) -> CountedCalls {
+    let counted = || journal.slots.iter().filter(|slot| slot.name != FINAL_ANSWER);
+    let is_begun = counted().any(|slot| match slot.state {
+        CallState::Planned => false,
+        CallState::Started | CallState::Waiting => true,
+        CallState::Ended => slot.attempt > 0,
+    });
+    let n_open = counted().filter(|slot| slot.state != CallState::Ended).count();
+    let held = if is_begun { u64::try_from(n_open).unwrap_or(u64::MAX) } else { 0 };
+    CountedCalls { action_seq: journal.action_seq, is_begun, held }
 }
 
 /// The calls that wait for a caller, in call order.

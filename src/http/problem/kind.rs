@@ -87,6 +87,8 @@ problems! {
         "`Last-Event-ID` is larger than the id of the run's last event, `limit`. Send the id of an event you have seen on this run.";
     IdConflict = 409 "id-conflict" "Id or name taken"
         "Something else already has this id or name. Choose another.";
+    InUse = 409 "in-use" "In use"
+        "Something still needs it as it is. Where other things are made of it or refer to it, `references` lists some of them: delete them first. Where calls of models have more of a budget set aside than would be left, try again when they are over.";
     Gone = 410 "gone" "Gone"
         "It existed and was archived or removed. It does not come back.";
     PreconditionFailed = 412 "precondition-failed" "Precondition failed"
@@ -130,7 +132,9 @@ problems! {
     TenantQueueFull = 429 "tenant-queue-full" "Too many queued runs"
         "As many runs are waiting as a tenant may have, `limit`. Try again after `Retry-After`.";
     TooManyStreams = 429 "too-many-streams" "Too many streams"
-        "As many event streams are open as a tenant may have, `limit`. Close one, or try again after `Retry-After`.";
+        "As many event streams are open as a tenant, or the server, may have, `limit`. Close one, or try again after `Retry-After`.";
+    BudgetExhausted = 429 "budget-exhausted" "Budget used up"
+        "A budget that the run would share, of its thread, agent, key or tenant, has nothing left. Raise it, or wait until its period ends. A run that is under way when a budget is used up waits instead.";
     HeadersTooLarge = 431 "headers-too-large" "Headers too large"
         "The request has more headers, or larger ones, than `limit` allows. Send fewer.";
     Internal = 500 "internal" "Internal error"

@@ -1,51 +1,59 @@
-//! Runs whose client waits for what comes of them: when it goes away, the run may have to end.
+//! The client that a run was started for: whether it is still there.
+//!
+//! When a client goes away its connection is dropped, and with it whatever answers it, before the first
+//! byte as in the middle of a stream. So what is dropped before it was served has lost its client.
 
-use axum::body::Body;
-use axum::response::Response;
-use futures::StreamExt as _;
+use tokio::sync::oneshot;
 
 use crate::domain::id::{RunId, TenantId};
-use crate::engine::{ClientHold, StartRun, Started};
+use crate::engine::{Engine, StartRun, Started};
 use crate::error::AgentlingError;
-use crate::http::AppState;
 
-/// Starts a run for a client that waits for it.
-pub(super) async fn start(
-    app: &AppState,
-    tenant: &TenantId,
-    mut start: StartRun,
-) -> Result<(Started, ClientHold), AgentlingError> {
-    // The id is made here, so that there is no moment in which a client could go away unnoticed.
-    let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
-    let policy = start.on_disconnect;
-    let hold = app.engine.client(tenant, id, policy);
-    match app.engine.start(tenant, start).await {
-        Ok(started) if started.run.id == id => Ok((started, hold)),
-        // A repeated request waits for the run of the first one.
-        Ok(started) => {
-            hold.served();
-            let hold = app.engine.client(tenant, started.run.id, policy);
-            Ok((started, hold))
-        }
-        Err(error) => {
-            hold.served();
-            Err(error)
+/// A client that waits for a run. Dropped before it was served, it is gone, and the engine is told.
+#[derive(Debug)]
+pub(super) struct Client {
+    engine: Engine,
+    tenant: TenantId,
+    run: RunId,
+    is_served: bool,
+}
+
+impl Client {
+    /// The client has had what it waited for, or it is the server that ends the waiting.
+    pub(super) const fn served(&mut self) {
+        self.is_served = true;
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if !self.is_served {
+            self.engine.client_gone(&self.tenant, self.run);
         }
     }
 }
 
-/// The response of a client that waits for the end of its body.
-pub(super) fn attended(response: Response, hold: ClientHold) -> Response {
-    response.map(|body| {
-        let pieces = (body.into_data_stream(), hold);
-        let attended = futures::stream::unfold(pieces, |(mut pieces, hold)| async move {
-            // Where the body ends the server ends it; where it is dropped before, nobody reads it.
-            let Some(piece) = pieces.next().await else {
-                hold.served();
-                return None;
-            };
-            Some((piece, (pieces, hold)))
+/// Starts a run for a client that waits for it. A client that goes away while the run is being accepted
+/// is not missed: that goes on without it.
+///
+/// # Errors
+/// When the run cannot be accepted.
+pub(super) async fn start(
+    engine: &Engine,
+    tenant: &TenantId,
+    start: StartRun,
+) -> Result<(Started, Client), AgentlingError> {
+    let (engine, tenant) = (engine.clone(), tenant.clone());
+    let (sender, receiver) = oneshot::channel();
+    engine.tasks().clone().spawn(async move {
+        let started = engine.start(&tenant, start).await;
+        let started = started.map(|started| {
+            let client = Client { engine, tenant, run: started.run.id, is_served: false };
+            (started, client)
         });
-        Body::from_stream(attended)
-    })
+        // Nobody may be there to receive it: then the client is dropped here.
+        drop(sender.send(started));
+    });
+    let ended = |_| AgentlingError::internal("accepting a run did not come to an end");
+    receiver.await.map_err(ended)?
 }

@@ -1,20 +1,23 @@
 //! Runs and their events as callers see them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::agent::Metadata;
-use crate::domain::event::{EventData, EventName, ModelName, RunEvent};
+use crate::domain::budget::Budget;
+use crate::domain::event::{BudgetWarning, EventData, EventName, ModelName, RunEvent};
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
+use crate::domain::money::Money;
 use crate::domain::run::{Run, RunStatus, StopReason, Stopped};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
 use crate::domain::wait::RequiresAction;
-use crate::engine::redaction::Redactors;
+use crate::engine::Told;
 use crate::http::problem::ProblemView;
 use crate::http::steps::view::StepView;
 use crate::http::time::Time;
@@ -59,6 +62,12 @@ pub(crate) struct RunView {
     stopped: Option<Stopped>,
     /// Tokens of all recorded replies.
     usage: Usage,
+    /// What they cost, as far as their prices are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Money>,
+    /// What it may use up by its own bounds.
+    #[serde(skip_serializing_if = "Budget::is_empty")]
+    budget: Budget,
     /// Steps it has, its task included.
     steps: u32,
     /// The current or last turn; 0 before the first.
@@ -98,6 +107,8 @@ impl From<Run> for RunView {
             requires_action: facts.requires_action.filter(|_| waits),
             stopped: facts.stopped,
             usage: facts.usage,
+            cost: facts.cost,
+            budget: run.budget,
             steps: facts.steps,
             turn: facts.turn,
             attempt: facts.attempt,
@@ -217,6 +228,8 @@ event_views! {
     ToolResult(ToolResultEvent { ToolResultView }) = "tool.result",
     /// A step is complete.
     StepRecorded(StepRecordedEvent { StepView }) = "step.recorded",
+    /// Four fifths of a budget are used.
+    BudgetWarned(BudgetWarningEvent { BudgetWarning }) = "budget.warning",
     /// The run ended with an answer.
     RunCompleted(RunCompletedEvent { RunView }) = "run.completed",
     /// The run ended with an error.
@@ -227,37 +240,46 @@ event_views! {
     RunInterrupted(RunInterruptedEvent { RunView }) = "run.interrupted",
 }
 
-/// What turns stored events into views: the run, and the steps that the events are about.
+/// What turns stored events into views.
 #[derive(Debug)]
 pub(crate) struct EventBook {
-    run: Run,
+    told: Arc<Told>,
+    /// The steps that the events are about, as callers may read them.
     steps: BTreeMap<i64, Step>,
     /// What was asked, where no step says it.
     asked: Option<Vec<InputPart>>,
-    redactors: Redactors,
 }
 
 impl EventBook {
-    /// A book of a run and some of its steps.
-    pub(crate) fn new(run: Run, steps: Vec<Step>, redactors: Redactors) -> Self {
-        let steps = steps.into_iter().map(|step| (step.seq, redactors.step(step))).collect();
-        Self { run, steps, asked: None, redactors }
+    /// A book of some events.
+    pub(crate) fn new(told: Arc<Told>) -> Self {
+        let steps = told.steps.iter().cloned();
+        let steps = steps.map(|step| (step.seq, told.redactors.step(step))).collect();
+        let asked = told.asked.clone().map(|parts| told.redactors.input(&told.run, parts));
+        Self { told, steps, asked }
     }
 
-    /// The same with what was asked, where no step says it.
-    #[must_use]
-    pub(crate) fn asked(mut self, asked: Option<Vec<InputPart>>) -> Self {
-        self.asked = asked.map(|parts| self.redactors.input(&self.run, parts));
-        self
+    /// Whether it is of these events.
+    pub(crate) fn is_of(&self, told: &Arc<Told>) -> bool {
+        Arc::ptr_eq(&self.told, told)
     }
 
-    /// An event as callers see it; `None` when the book lacks what it is about.
-    pub(crate) fn view(&self, event: &RunEvent) -> Option<EventView> {
+    /// The events as callers see them.
+    pub(crate) fn views(&self) -> impl Iterator<Item = EventView> {
+        self.told.events.iter().filter_map(|event| self.view(event))
+    }
+
+    /// One of the events as callers see it; `None` when the book lacks what it is about.
+    pub(crate) fn nth(&self, index: usize) -> Option<EventView> {
+        self.view(self.told.events.get(index)?)
+    }
+
+    fn view(&self, event: &RunEvent) -> Option<EventView> {
         let id = event.seq;
         match &event.data {
             EventData::Run(facts) => {
-                let run = Run { facts: facts.clone(), ..self.run.clone() };
-                self.run_event(event.name, id, self.redactors.run(run).into())
+                let run = Run { facts: facts.clone(), ..self.told.run.clone() };
+                self.run_event(event.name, id, self.told.redactors.run(run).into())
             }
             EventData::Turn { turn, attempt, fallback } => {
                 let fallback = fallback.as_ref().map(|fallback| fallback.model.clone());
@@ -267,6 +289,9 @@ impl EventBook {
                 } else {
                     EventView::TurnRestarted(TurnRestartedEvent { id, data })
                 })
+            }
+            EventData::Budget(data) => {
+                Some(EventView::BudgetWarned(BudgetWarningEvent { id, data: *data }))
             }
             EventData::Step { step_seq, .. } => {
                 let data = self.steps.get(step_seq)?.clone().into();

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::world::{CallShape, Shape, limits, reply_shape, restored};
+use super::world::{CallShape, Shape, limits, reply_shape};
 use super::*;
 
 /// Plays a script, one shape a turn; in the turns in `told` the run is told something. After each
@@ -19,11 +19,14 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
             told.iter().filter(|in_turn| **in_turn == turn).for_each(|_| play.tell(Voice::User));
         }
         if crashes.contains(&n) {
-            play.state = restored(&play.journal);
-            play.n_known = play.said.len();
+            play.reload();
             play.feed(Input::Claimed);
         }
-        let Some(effect) = due(&play.state).into_iter().next() else { break };
+        if play.state.parked().is_some() {
+            play.relieve(0);
+            play.feed(Input::Claimed);
+        }
+        let Some(effect) = due(&play.state).into_iter().next() else { continue };
         play.feed(match effect {
             Effect::CallModel { turn, attempt, .. } => {
                 let shape = &script[turn as usize % script.len()];
@@ -42,7 +45,7 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
 }
 
 /// What the history says, without how often it was tried.
-fn history(journal: Vec<Record>) -> Vec<Record> {
+pub(super) fn history(journal: Vec<Record>) -> Vec<Record> {
     let said = journal.into_iter().filter_map(|record| match record {
         Record::Replied { turn, reply, calls, .. } => {
             Some(Record::Replied { turn, attempt: 0, reply, calls })
@@ -89,7 +92,7 @@ fn repeatable(shape: Shape) -> Shape {
 }
 
 /// The turns in which a run is told something.
-fn told() -> impl Strategy<Value = Vec<u32>> {
+pub(super) fn told() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(1..6_u32, 0..3)
 }
 

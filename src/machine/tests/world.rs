@@ -3,8 +3,10 @@
 
 use proptest::prelude::*;
 
+use super::outside::{Deed, answer_for, deed, rules};
 use super::*;
 use crate::domain::step::{Replaces, SummaryStep};
+use crate::domain::wait::{GivenAnswer, WaitReason};
 
 /// How a model call is answered.
 #[derive(Debug, Clone)]
@@ -34,6 +36,7 @@ pub(super) struct CallShape {
     pub(super) parallel_safe: bool,
     pub(super) settled: Option<Settled>,
     pub(super) same: bool,
+    pub(super) waits: WaitRules,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +57,8 @@ pub(super) enum Move {
     Babble { kind: InputKind, pick: usize, shape: Shape },
     /// A caller says something to the run.
     Tell(Voice),
+    /// A caller or a clock does something to the run.
+    Suffer(Deed),
     /// The worker is lost, and another one reads the journal and claims the run.
     Reclaim,
 }
@@ -124,6 +129,8 @@ pub(super) struct Decision {
     pub(super) before: State,
     pub(super) input: Input,
     pub(super) records: Vec<Record>,
+    /// The answers that were known then.
+    pub(super) answers: Vec<GivenAnswer>,
 }
 
 /// A run and everything that happened to it.
@@ -160,9 +167,9 @@ impl World {
                 self.play.tell(*voice);
                 Vec::new()
             }
+            Move::Suffer(deed) => self.suffer(*deed),
             Move::Reclaim => {
-                self.play.state = restored(&self.play.journal);
-                self.play.n_known = self.play.said.len();
+                self.play.reload();
                 self.feed(Input::Claimed)
             }
         }
@@ -187,7 +194,12 @@ impl World {
                 Input::CallEnded { outcome: done(call_id.as_str()), attempt: *attempt }
             }
             Some(Effect::Probe { call_id, attempt }) => {
-                Input::Probed { call_id: call_id.clone(), attempt: *attempt, answer: None }
+                let answer = (pick % 4 > 0).then(|| answer_for(WaitReason::InDoubt, pick));
+                Input::Probed { call_id: call_id.clone(), attempt: *attempt, answer }
+            }
+            None if self.play.state.parked().is_some() => {
+                self.play.relieve(pick);
+                Input::Claimed
             }
             None if self.play.state.is_ended() => Input::Resumed,
             None => Input::Claimed,
@@ -199,7 +211,7 @@ impl World {
         records
     }
 
-    fn feed(&mut self, input: Input) -> Vec<Record> {
+    pub(super) fn feed(&mut self, input: Input) -> Vec<Record> {
         let before = self.play.state.clone();
         let records = self.play.feed(input.clone());
         if InputKind::of(&input).is_keyed() {
@@ -207,7 +219,9 @@ impl World {
             let counted = earlier.is_some_and(|decision| !decision.records.is_empty());
             assert!(!counted || records.is_empty(), "{input:?} counts once");
         }
-        self.decisions.push(Decision { before, input: input.clone(), records: records.clone() });
+        let answers = self.play.outside.heard().to_vec();
+        let decision = Decision { before, input: input.clone(), records: records.clone(), answers };
+        self.decisions.push(decision);
         if input != Input::Claimed {
             let again = self.play.decide(input);
             assert_eq!(again, [], "the second time does not count");
@@ -269,6 +283,11 @@ impl World {
     }
 }
 
+/// A conversation that is made shorter.
+pub(super) fn compacted(turn: u32, attempt: u32) -> Input {
+    Input::Compacted { turn, attempt, summary: summary() }
+}
+
 /// What stands for an older step.
 fn summary() -> SummaryStep {
     SummaryStep { replaces: Replaces::ToolOutput, through_seq: 1, text: None, usage: None }
@@ -328,8 +347,10 @@ impl CallShape {
             Some(Settled::Answered) => final_answer(name, text_output("Rainy.")),
         };
         let arguments = if self.same { "{}".to_owned() } else { planned.arguments };
-        let (effect, parallel_safe) = (self.effect, self.parallel_safe);
-        PlannedCall { arguments, effect, parallel_safe, ..planned }
+        let (parallel_safe, waits) = (self.parallel_safe, self.waits);
+        // What a caller runs is never sent.
+        let effect = if waits.by_client { EffectClass::Pure } else { self.effect };
+        PlannedCall { arguments, effect, parallel_safe, waits, ..planned }
     }
 }
 
@@ -349,8 +370,14 @@ fn call_shape() -> impl Strategy<Value = CallShape> {
         2 => Just(Some(Settled::Refused)),
         1 => Just(Some(Settled::Answered)),
     ];
-    (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3)).prop_map(
-        |(effect, parallel_safe, settled, same)| CallShape { effect, parallel_safe, settled, same },
+    (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3), rules()).prop_map(
+        |(effect, parallel_safe, settled, same, waits)| CallShape {
+            effect,
+            parallel_safe,
+            settled,
+            same,
+            waits,
+        },
     )
 }
 
@@ -385,6 +412,7 @@ pub(super) fn moves(n: usize) -> impl Strategy<Value = Vec<Move>> {
         2 => any::<usize>().prop_map(Move::Repeat),
         3 => babble.prop_map(|(kind, pick, shape)| Move::Babble { kind, pick, shape }),
         2 => prop::sample::select(Voice::ALL).prop_map(Move::Tell),
+        3 => deed().prop_map(Move::Suffer),
         1 => Just(Move::Reclaim),
     ];
     prop::collection::vec(one, 0..n)

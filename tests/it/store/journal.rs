@@ -7,6 +7,7 @@ use agentling::domain::run_message::{RunMessage, Voice};
 use agentling::domain::step::{StepContent, SystemStep};
 use agentling::domain::tool::{CallState, EffectClass, PlannedCall};
 use agentling::domain::wait::WaitRules;
+use agentling::store::budget::Draws;
 use agentling::store::journal::{
     Appended, Batch, CallMove, CallTo, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
 };
@@ -27,7 +28,7 @@ const TWO_WAIT: &str = "SELECT count(*) > 1 FROM pg_stat_activity
                            AND application_name = 'agentling-worker' AND wait_event_type = 'Lock'";
 
 /// A batch with one step, its event and one planned call.
-pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
+pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
     let step_seq = loaded.head.next_seq;
     let mut facts = loaded.run.facts.clone();
     facts.steps += 1;
@@ -61,11 +62,12 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
+        draws: Draws::default(),
     }
 }
 
 /// A batch that only moves a call.
-fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
+pub(crate) fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
     let call_id = CallId(call.to_owned());
     let to = CallTo { state: CallState::Started, attempt: 1, ..CallTo::PLANNED };
     Batch {
@@ -78,18 +80,19 @@ fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
 }
 
 /// The guard after a batch with one step and one event.
-fn after(mut guard: Guard) -> Guard {
+fn after(mut guard: Guard, batch: &Batch) -> Guard {
     guard.head.next_seq += 1;
     guard.head.next_event_seq += 1;
+    guard.head.op_id = batch.op_id;
     guard
 }
 
-async fn claimed_with_call(store: &Store) -> (Guard, LoadedRun) {
+pub(crate) async fn claimed_with_call(store: &Store) -> (Guard, LoadedRun) {
     let (_, guard, loaded) = claimed(store).await;
-    let stored = append(store, &guard, &batch(&loaded, "c1")).await.unwrap();
-    assert_eq!(stored, Appended::Stored);
+    let first = batch(&loaded, "c1");
+    assert_eq!(append(store, &guard, &first).await.unwrap(), Appended::Stored);
     let mut loaded = loaded;
-    let guard = after(guard);
+    let guard = after(guard, &first);
     loaded.head = guard.head;
     loaded.run.facts.steps += 1;
     (guard, loaded)
@@ -112,6 +115,7 @@ async fn an_append_whose_guard_does_not_hold_writes_nothing() {
         ("a step ahead", with(|guard| guard.head.next_seq += 1), fresh()),
         ("an event behind", with(|guard| guard.head.next_event_seq -= 1), fresh()),
         ("an event ahead", with(|guard| guard.head.next_event_seq += 1), fresh()),
+        ("after another append", with(|guard| guard.head.op_id = uuid()), fresh()),
         ("another run", with(|guard| guard.run = uuid().into()), fresh()),
         ("another tenant", with(|guard| guard.tenant = TenantId::parse("other").unwrap()), fresh()),
         ("a call that is not started", guard.clone(), moving(&loaded, "c1", CallState::Started)),
@@ -257,7 +261,7 @@ async fn a_batch_that_is_appended_again_is_recognised_and_not_doubled() {
     let given_back = picture(&db).await;
     assert_eq!(append(&store, &guard, &first).await.unwrap(), Appended::Stored);
     let other = Batch { op_id: uuid(), ..batch(&loaded, "c2") };
-    assert_eq!(append(&store, &after(guard), &other).await.unwrap(), Appended::Fenced);
+    assert_eq!(append(&store, &after(guard, &first), &other).await.unwrap(), Appended::Fenced);
     assert_eq!(picture(&db).await, given_back);
 }
 

@@ -1,13 +1,17 @@
 //! The schema and the types agree.
 
-use agentling::domain::event::EventName;
+use agentling::domain::budget::{BudgetPeriod, BudgetScope, Resource};
+use agentling::domain::event::{DeltaKind, EventName};
+use agentling::domain::fault::Fault;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
 use agentling::domain::run::{OnBusy, OnDisconnect, RunStatus, StopReason};
 use agentling::domain::run_message::Voice;
+use agentling::domain::schedule::{OnOverlap, SkipReason};
 use agentling::domain::step::StepKind;
 use agentling::domain::thread::{Announce, FramingPolicy};
 use agentling::domain::tool::{CallState, EffectClass};
+use agentling::domain::webhook::{DeliveryError, DeliveryState};
 use agentling::store::{Store, StoreError};
 
 use crate::support::{TestDb, count, execute, picture};
@@ -30,7 +34,13 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
     let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
     let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies: [(&str, Vec<String>); 17] = [
+    let vocabularies: &[(&str, Vec<String>)] = &[
+        ("budget_scope", labels(&BudgetScope::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("budget_resource", labels(&Resource::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        (
+            "budget_period",
+            labels(&BudgetPeriod::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
         ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "run_stop_reason",
@@ -43,6 +53,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         ),
         ("step_kind", labels(&StepKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_event_name", labels(&EventName::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("run_delta_kind", labels(&DeltaKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "tool_call_effect",
             labels(&EffectClass::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
@@ -67,10 +78,27 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         ("model_request_head_encoding", labels(&encodings)),
         ("model_request_conversation_encoding", labels(&encodings)),
         ("thread_announce", labels(&Announce::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        ("run_last_fault", labels(&Fault::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_message_voice", labels(&Voice::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         (
             "thread_framing_policy",
             labels(&FramingPolicy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "webhook_delivery_state",
+            labels(&DeliveryState::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "webhook_delivery_error",
+            labels(&DeliveryError::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "schedule_on_overlap",
+            labels(&OnOverlap::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        (
+            "schedule_last_skip",
+            labels(&SkipReason::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
     ];
     for (constraint, labels) in vocabularies {

@@ -2,9 +2,11 @@
 
 use agentling::app::{Running, Surroundings};
 use agentling::config::{Config, Source};
+use agentling::store::{PoolSettings, Store};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
+use super::again::remember;
 use super::{FakeTools, SseReader, TestDb};
 
 /// A server, and a client that knows where it is.
@@ -83,8 +85,30 @@ impl TestApp {
         settings: &[(&str, &str)],
         around: Surroundings,
     ) -> Self {
+        let store = db.store();
+        Self::serving((db, tools), store, settings, around).await
+    }
+
+    /// A server with pools of these sizes.
+    pub(crate) async fn over(
+        db: &TestDb,
+        tools: &FakeTools,
+        pools: PoolSettings,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let store = Store::open(&db.url, pools).unwrap();
+        Self::serving((db.clone(), tools.clone()), store, settings, Surroundings::default()).await
+    }
+
+    async fn serving(
+        (db, tools): (TestDb, FakeTools),
+        store: Store,
+        settings: &[(&str, &str)],
+        around: Surroundings,
+    ) -> Self {
+        remember(&db, settings);
         let config = test_config(&db, &tools, settings);
-        let running = Running::start(&config, db.store(), &around).await.expect("it starts");
+        let running = Running::start(&config, store, &around).await.expect("it starts");
         // The client brings no TLS of its own; the server's constructor has set one up.
         let client = Client::builder().no_proxy().build().unwrap();
         Self { running, db, tools, client, key: None }
@@ -242,13 +266,24 @@ pub(crate) fn config_at(url: &str, tools: &str, settings: &[(&str, &str)]) -> Co
         ("AGENTLING_HEARTBEAT_MS", "200"),
         ("AGENTLING_SWEEP_MS", "200"),
         ("AGENTLING_DRAIN_SECS", "5"),
+        // A busy machine is no reason to refuse what a test asks for.
+        ("AGENTLING_LAG_LIMIT_MS", "60000"),
+        ("AGENTLING_DB_WAIT_LIMIT_MS", "60000"),
+        ("AGENTLING_NOTIFY", notify()),
     ];
     pairs.retain(|(name, _)| settings.iter().all(|(other, _)| other != name));
     pairs.extend_from_slice(settings);
     Config::read(&Source::of(pairs)).expect("the settings of tests fit")
 }
 
-/// An HTTP tool of the fake tools.
+/// Whether servers of tests send each other hints: on, unless the whole suite is run without.
+#[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
+fn notify() -> &'static str {
+    let chosen = std::env::var("AGENTLING_TEST_NOTIFY");
+    if chosen.is_ok_and(|chosen| chosen == "off") { "off" } else { "on" }
+}
+
+/// An HTTP tool of the fake tools, whose calls in doubt are told to the model.
 pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Value) -> Value {
     json!({
         "kind": "http",
@@ -258,5 +293,6 @@ pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Val
         "method": "POST",
         "url": tools.url(name),
         "effect": effect,
+        "on_in_doubt": "observe",
     })
 }

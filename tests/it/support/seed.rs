@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
+use agentling::domain::budget::Budget;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
 use agentling::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
@@ -53,8 +54,12 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         run_timeout: None,
         on_busy: OnBusy::default(),
         on_disconnect: OnDisconnect::default(),
+        budget: Budget::default(),
+        key: None,
         metadata: Metadata::new(),
         idempotency: None,
+        webhook: None,
+        firing: None,
     }
 }
 
@@ -73,6 +78,7 @@ pub(crate) fn new_run() -> NewRun {
             agent_version: None,
             metadata: Metadata::new(),
             created_at: now,
+            budget: Budget::default(),
             facts: RunFacts::accepted(),
         },
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
@@ -82,18 +88,23 @@ pub(crate) fn new_run() -> NewRun {
             metadata: Metadata::new(),
             memory_from: 1,
             head_seq: 0,
+            forked_from: None,
             revision: 1,
             created_at: now,
             updated_at: now,
         }),
         reset: false,
         max_steps: None,
-        deadline_at: None,
+        timeout: None,
         on_busy: OnBusy::default(),
         on_disconnect: OnDisconnect::default(),
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
+        webhook: None,
+        firing: None,
+        key: None,
+        is_priced: false,
     }
 }
 
