@@ -22,6 +22,7 @@ use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::{Failure, FailureCause};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
+use crate::machine::record::Record;
 use crate::machine::state::State;
 use crate::machine::{decide, due, evolve, fold, poisoned};
 use crate::render::redact::Redactor;
@@ -239,28 +240,13 @@ impl Driver {
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
-                let state = std::mem::take(&mut self.state);
-                self.state = records.iter().fold(state, evolve);
-                self.inbox.taken(self.state.n_messages());
-                self.sent.clear();
-                if let Some(heard) = heard {
-                    self.performer.replied(heard.kept);
-                }
-                self.publisher.committed();
-                self.log_failure();
+                self.stored(&records, heard);
                 Ok(Hold::Kept)
             }
-            Appended::MessagesWait => {
-                let known = (self.state.n_messages(), &self.signals);
-                self.inbox.read_messages(&self.context, &self.claim, known).await?;
-                Box::pin(self.take(input, heard)).await
-            }
-            Appended::AnswersWait => {
-                self.inbox.read_answers(&self.context, &self.claim, &self.signals).await?;
-                Box::pin(self.take(input, heard)).await
-            }
-            Appended::InterruptRequested => {
-                self.inbox.hear_stop();
+            refused @ (Appended::MessagesWait
+            | Appended::AnswersWait
+            | Appended::InterruptRequested) => {
+                self.look(refused).await?;
                 Box::pin(self.take(input, heard)).await
             }
             Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
@@ -269,6 +255,34 @@ impl Driver {
                 Ok(Hold::Gone)
             }
         }
+    }
+
+    /// Takes over what is on record.
+    fn stored(&mut self, records: &[Record], heard: Option<Sent>) {
+        let state = std::mem::take(&mut self.state);
+        self.state = records.iter().fold(state, evolve);
+        self.inbox.taken(self.state.n_messages());
+        self.sent.clear();
+        if let Some(heard) = heard {
+            self.performer.replied(heard.kept);
+        }
+        self.publisher.committed();
+        self.log_failure();
+    }
+
+    /// Looks at what callers have put into the run, after a write was refused for it.
+    async fn look(&mut self, refused: Appended) -> Result<(), StoreError> {
+        let (context, claim, signals) = (&self.context, &self.claim, &self.signals);
+        match refused {
+            Appended::MessagesWait => {
+                let known = (self.state.n_messages(), signals);
+                self.inbox.read_messages(context, claim, known).await?;
+            }
+            Appended::AnswersWait => self.inbox.read_answers(context, claim, signals).await?,
+            Appended::InterruptRequested => self.inbox.hear_stop(),
+            Appended::Stored | Appended::Fenced | Appended::CancelRequested => {}
+        }
+        Ok(())
     }
 
     /// Says in the log what callers read in `run.error`, under the same id.

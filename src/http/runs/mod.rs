@@ -98,6 +98,12 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(stream::stream))
         .routes(routes!(steps::steps))
         .routes(routes!(requests::requests))
+        .merge(steering())
+}
+
+/// Those that change how a run goes on.
+fn steering() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))
