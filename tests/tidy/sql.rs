@@ -5,10 +5,14 @@ use crate::tokens::Kind;
 use crate::{Finding, bites, hold};
 
 /// Tables whose keys begin with `tenant_id`.
-const TENANT_TABLES: [&str; 12] = [
+const TENANT_TABLES: [&str; 16] = [
     "agent",
     "agent_version",
     "api_key",
+    "budget",
+    "budget_draw",
+    "budget_wait",
+    "call_answer",
     "idempotency",
     "model_request",
     "run",
