@@ -262,33 +262,38 @@ impl Driver {
                 self.log_failure();
                 Ok(Hold::Kept)
             }
+            refused => Box::pin(self.reconsider(refused, (input, heard), &batch)).await,
+        }
+    }
+
+    /// Decides again, on what the decision that was refused did not know of.
+    async fn reconsider(
+        &mut self,
+        refused: Appended,
+        (input, heard): (Input, Option<Sent>),
+        batch: &Batch,
+    ) -> Result<Hold, StoreError> {
+        let (context, claim, signals) = (&self.context, &self.claim, &self.signals);
+        match refused {
             Appended::MessagesWait => {
-                let known = (self.state.n_messages(), &self.signals);
-                self.inbox.read_messages(&self.context, &self.claim, known).await?;
-                Box::pin(self.take(input, heard)).await
+                let known = (self.state.n_messages(), signals);
+                self.inbox.read_messages(context, claim, known).await?;
             }
-            Appended::AnswersWait => {
-                self.inbox.read_answers(&self.context, &self.claim, &self.signals).await?;
-                Box::pin(self.take(input, heard)).await
-            }
-            Appended::BudgetSet => {
-                self.purse.open();
-                Box::pin(self.take(input, heard)).await
-            }
+            Appended::AnswersWait => self.inbox.read_answers(context, claim, signals).await?,
+            Appended::BudgetSet => self.purse.open(),
             Appended::BudgetExhausted => {
-                let asked = (&self.signals, &*batch.draws.draws);
-                self.purse.refused(&context, &self.claim, asked).await?;
-                Box::pin(self.take(input, heard)).await
+                self.purse.refused(context, claim, (signals, &batch.draws.draws)).await?;
             }
             Appended::InterruptRequested => {
-                Box::pin(self.take(Input::Interrupted { partial: None }, None)).await
+                return self.take(Input::Interrupted { partial: None }, None).await;
             }
-            Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
-            Appended::Fenced => {
-                tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
-                Ok(Hold::Gone)
+            Appended::CancelRequested => return self.take(Input::Cancelled, None).await,
+            Appended::Stored | Appended::Fenced => {
+                tracing::warn!(run = %claim.run, epoch = claim.epoch, "a write was fenced");
+                return Ok(Hold::Gone);
             }
         }
+        self.take(input, heard).await
     }
 
     /// Says in the log what callers read in `run.error`, under the same id.
