@@ -95,7 +95,7 @@ impl Driver {
         let first = first_input(&context, &claim, &loaded);
         let mut driver = Self {
             limits: Limits::of(&loaded.agent, loaded.max_steps),
-            deadline: time_left(&context, &loaded),
+            deadline: loaded.deadline_at.map(|deadline| context.monotonic(deadline)),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
             inbox: Inbox::of(&loaded),
@@ -252,7 +252,6 @@ impl Driver {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
                 self.state = state;
-                self.purse.stored(&context, &self.claim, &batch).await;
                 self.inbox.entered(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
@@ -260,6 +259,7 @@ impl Driver {
                 }
                 self.publisher.committed();
                 self.log_failure();
+                self.purse.stored(&context, &self.claim, &batch).await;
                 Ok(Hold::Kept)
             }
             refused => Box::pin(self.reconsider(refused, (input, heard), &batch)).await,
@@ -384,12 +384,6 @@ fn first_input(context: &Context, claim: &Claim, loaded: &LoadedRun) -> Option<I
         (false, true) => Some(Input::Resumed),
         (false, false) => Some(Input::Claimed),
     }
-}
-
-/// The run's deadline on the monotonic clock.
-fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
-    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
-    Some(context.parts.clock.monotonic() + left)
 }
 
 fn timed_out() -> Failure {

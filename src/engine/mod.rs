@@ -135,6 +135,12 @@ impl Context {
         self.parts.clock.now()
     }
 
+    /// A moment on the monotonic clock.
+    fn monotonic(&self, moment: chrono::DateTime<chrono::Utc>) -> Duration {
+        let left = (moment - self.now()).to_std().unwrap_or_default();
+        self.parts.clock.monotonic() + left
+    }
+
     /// How a thread that is created now frames its history.
     fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
         let tags = self.parts.rendering.framing_tags.clone();
