@@ -15,6 +15,7 @@ mod dry_run;
 pub mod feed;
 mod journal;
 mod leases;
+mod observer;
 mod perform;
 mod predecessor;
 mod prompt;
@@ -42,6 +43,7 @@ pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
@@ -69,32 +71,6 @@ use feed::Feed;
 use leases::Leases;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
-
-/// A moment around a commit of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommitPoint {
-    /// The batch is about to be sent.
-    Before,
-    /// The batch is stored; nobody was told yet.
-    After,
-}
-
-/// Sees every commit of this process's workers: for metrics, and for tests that make it fail there.
-pub trait CommitObserver: Send + Sync + std::fmt::Debug {
-    /// A commit is about to happen or has happened.
-    fn on_commit(&self, point: CommitPoint, run: RunId);
-
-    /// The client of a run went away before it had what it waited for.
-    fn on_client_gone(&self, _run: RunId) {}
-}
-
-/// Sees nothing.
-#[derive(Debug)]
-pub struct NoObserver;
-
-impl CommitObserver for NoObserver {
-    fn on_commit(&self, _point: CommitPoint, _run: RunId) {}
-}
 
 /// What an engine is built from.
 #[derive(Debug)]
