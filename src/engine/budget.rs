@@ -170,7 +170,7 @@ impl Purse {
             return Vec::new();
         }
         let strict = worst.is_some();
-        let target = |worst: Option<u64>| worst.or((!is_asked).then_some(0));
+        let target = |worst: Option<u64>| worst.or_else(|| (!is_asked).then_some(0));
         let (tokens, cost) = (worst.map(|worst| worst.tokens), worst.map(|worst| worst.cost));
         let (tokens, cost) = (target(tokens), target(cost));
         vec![

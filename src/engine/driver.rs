@@ -278,7 +278,6 @@ impl Driver {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
                 self.state = state;
-                self.purse.stored(&context, &self.claim, &batch).await;
                 self.inbox.taken(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
@@ -287,37 +286,40 @@ impl Driver {
                 self.publisher.committed();
                 self.context.hints.changed(self.claim.run);
                 self.log_failure();
+                self.purse.stored(&context, &self.claim, &batch).await;
                 Ok(Hold::Kept)
             }
+            refused => Box::pin(self.reconsider(refused, (input, heard), &batch)).await,
+        }
+    }
+
+    /// Decides again, on what the decision that was refused did not know of.
+    async fn reconsider(
+        &mut self,
+        refused: Appended,
+        (input, heard): (Input, Option<Sent>),
+        batch: &Batch,
+    ) -> Result<Hold, StoreError> {
+        let (context, claim, signals) = (&self.context, &self.claim, &self.signals);
+        match refused {
             Appended::MessagesWait => {
-                let known = (self.state.n_messages(), &self.signals);
-                self.inbox.read_messages(&self.context, &self.claim, known).await?;
-                Box::pin(self.take(input, heard)).await
+                let known = (self.state.n_messages(), signals);
+                self.inbox.read_messages(context, claim, known).await?;
             }
-            Appended::AnswersWait => {
-                self.inbox.read_answers(&self.context, &self.claim, &self.signals).await?;
-                Box::pin(self.take(input, heard)).await
-            }
-            Appended::BudgetSet => {
-                self.purse.open();
-                Box::pin(self.take(input, heard)).await
-            }
+            Appended::AnswersWait => self.inbox.read_answers(context, claim, signals).await?,
+            Appended::BudgetSet => self.purse.open(),
             Appended::BudgetExhausted => {
-                let asked = (&self.signals, &*batch.draws.draws);
-                self.purse.refused(&context, &self.claim, asked).await?;
-                Box::pin(self.take(input, heard)).await
+                self.purse.refused(context, claim, (signals, &batch.draws.draws)).await?;
             }
-            Appended::InterruptRequested => {
-                self.inbox.hear_stop();
-                Box::pin(self.take(input, heard)).await
-            }
-            Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
-            Appended::Fenced => {
-                self.context.parts.observer.on_commit(CommitPoint::Refused, self.claim.run);
-                self.context.fenced(&self.claim).await;
-                Ok(Hold::Gone)
+            Appended::InterruptRequested => self.inbox.hear_stop(),
+            Appended::CancelRequested => return self.take(Input::Cancelled, None).await,
+            Appended::Stored | Appended::Fenced => {
+                context.parts.observer.on_commit(CommitPoint::Refused, claim.run);
+                context.fenced(claim).await;
+                return Ok(Hold::Gone);
             }
         }
+        self.take(input, heard).await
     }
 
     /// Says in the log what callers read in `run.error`, under the same id.

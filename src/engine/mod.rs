@@ -28,6 +28,7 @@ mod journal;
 mod keeping;
 mod leases;
 mod load;
+mod observer;
 mod perform;
 mod predecessor;
 mod prompt;
@@ -63,6 +64,7 @@ pub use diff::{
     Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
 };
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
@@ -91,34 +93,6 @@ use crate::tools::Toolbox;
 use context::Context;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
-
-/// A moment around a commit of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommitPoint {
-    /// The batch is about to be sent.
-    Before,
-    /// The batch is stored; nobody was told yet.
-    After,
-    /// The batch is not stored, and never will be: the run is another worker's.
-    Refused,
-}
-
-/// Sees every commit of this process's workers: for metrics, and for tests that make it fail there.
-pub trait CommitObserver: Send + Sync + std::fmt::Debug {
-    /// A commit is about to happen or has happened.
-    fn on_commit(&self, point: CommitPoint, run: RunId);
-
-    /// The client of a run went away before it had what it waited for.
-    fn on_client_gone(&self, _run: RunId) {}
-}
-
-/// Sees nothing.
-#[derive(Debug)]
-pub struct NoObserver;
-
-impl CommitObserver for NoObserver {
-    fn on_commit(&self, _point: CommitPoint, _run: RunId) {}
-}
 
 /// What an engine is built from.
 #[derive(Debug)]

@@ -97,6 +97,7 @@ pub struct StoredCall {
     pub outcome: Option<ToolOutcome>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "they are the columns of the row")]
 struct CallRow {
     step_seq: i64,
     call_idx: i32,

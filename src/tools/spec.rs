@@ -128,7 +128,7 @@ impl Check<'_> {
         match (&tool.probe_url, tool.on_in_doubt) {
             (Some(url), _) => self.url((url, &tool.parameters), &pointer),
             (None, OnInDoubt::Probe) => {
-                self.invalid(&pointer, "is needed with `on_in_doubt: probe`")
+                self.invalid(&pointer, "is needed with `on_in_doubt: probe`");
             }
             (None, OnInDoubt::Hold | OnInDoubt::Observe) => {}
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::calls;
 use super::slots::{Slot, newly_told, slots_of};
 use crate::clock::Ids;
 use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
@@ -15,7 +16,7 @@ use crate::domain::request::RequestFigures;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
-use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall};
+use crate::domain::tool::{FINAL_ANSWER, PlannedCall};
 use crate::machine::record::{Ending, Record};
 use crate::store::budget::Draws;
 use crate::store::journal::{Batch, Head, Hearing, LoadedRun, NewStep};
@@ -139,7 +140,7 @@ pub(super) struct Draft<'a> {
 impl Draft<'_> {
     fn write(&mut self, record: &Record) {
         match record {
-            Record::TaskGiven { .. } | Record::Resumed => {}
+            Record::TaskGiven { .. } | Record::CallProbed { .. } | Record::Resumed => {}
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start_turn(*turn, *attempt, *closing);
             }
@@ -157,22 +158,17 @@ impl Draft<'_> {
             }
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {
-                    self.move_call(call_id, |to| (to.state, to.attempt) = (CallState::Started, 1));
+                    calls::start(self, call_id, 1);
                 }
             }
-            Record::CallRestarted { call_id, attempt } => {
-                self.move_call(call_id, |to| {
-                    (to.state, to.attempt) = (CallState::Started, *attempt);
-                });
-            }
-            Record::CallWaits { call_id, reason } => self.wait(call_id, *reason),
+            Record::CallRestarted { call_id, attempt } => calls::start(self, call_id, *attempt),
+            Record::CallWaits { call_id, reason } => calls::wait(self, call_id, *reason),
             Record::CallApproved { call_id, arguments } => {
-                self.approve(call_id, arguments.as_deref());
+                calls::approve(self, call_id, arguments.as_deref());
             }
-            Record::CallProbed { .. } => {}
-            Record::CallEnded { outcome } => self.end_call(outcome),
-            Record::Parked { reason } => self.park(*reason),
-            Record::Unparked => self.unpark(),
+            Record::CallEnded { outcome } => calls::end_call(self, outcome),
+            Record::Parked { reason } => calls::park(self, *reason),
+            Record::Unparked => calls::unpark(self),
             Record::ActionRecorded { turn } => {
                 let data = EventData::Step { step_seq: self.journal.action_seq, turn: *turn };
                 self.event(EventName::StepRecorded, data);
@@ -270,11 +266,11 @@ impl Draft<'_> {
             if planned.name != FINAL_ANSWER {
                 self.event(EventName::ToolCall, EventData::Call { step_seq, call_idx, turn });
             }
-            self.new_call(step_seq, call_idx, planned);
+            calls::new_call(self, step_seq, call_idx, planned);
         }
         for planned in calls {
             if let Some(outcome) = &planned.settled {
-                self.end_call(outcome);
+                calls::end_call(self, outcome);
             }
         }
     }

@@ -48,7 +48,7 @@ const fn for_good() -> BudgetPeriod {
 }
 
 impl SetBudget {
-    fn new(self, scope: BudgetScope) -> Result<NewBudget, AgentlingError> {
+    fn checked(self, scope: BudgetScope) -> Result<NewBudget, AgentlingError> {
         let Self { tokens, cost, turns, tool_calls, period } = self;
         let bounds = Budget { tokens, cost, turns, tool_calls, time_ms: None };
         let mut checks = Checks::new();
@@ -80,7 +80,7 @@ pub(super) async fn set(
     Body(new): Body<SetBudget>,
 ) -> Result<Reply<BudgetView>, Problem> {
     let owner = owner(&caller, &path)?;
-    let new = new.new(owner.scope())?;
+    let new = new.checked(owner.scope())?;
     if !budget::set(&app.store, &caller.tenant, owner, &new).await? {
         return Err(Problem::not_found());
     }

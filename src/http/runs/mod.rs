@@ -97,6 +97,12 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(requests::requests))
         .routes(routes!(replay::replay))
         .routes(routes!(diff::diff))
+        .merge(steering())
+}
+
+/// Those that change how a run goes on.
+fn steering() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(cancel::cancel))
         .routes(routes!(interrupt::interrupt))
         .routes(routes!(resume::resume))

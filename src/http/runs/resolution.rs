@@ -28,7 +28,6 @@ pub(super) struct NewResolution {
     outcome: ResolvedAs,
     /// What it gave back: text, or any other JSON; only of one that succeeded.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
     output: Option<Value>,
     /// What went wrong, for the model to read; only of one that failed.
     #[serde(default)]

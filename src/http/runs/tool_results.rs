@@ -38,7 +38,6 @@ struct NewToolResult {
     tool_call_id: CallId,
     /// What it gave back: text, or any other JSON. Absent for nothing, and where there is an `error`.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
     output: Option<Value>,
     /// What went wrong, for the model to read; makes the result a failure.
     #[serde(default)]

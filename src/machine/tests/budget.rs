@@ -70,7 +70,7 @@ fn a_failed_call_is_not_tried_again_without_a_budget() {
 fn a_run_that_waits_for_a_budget_can_be_stopped() {
     for input in [Input::Cancelled, Input::Interrupted { partial: None }] {
         let mut play = Play::thinking(LIMITS);
-        play.ask_broke(vec![once("a")]);
+        play.ask_broke(vec![pure("a")]);
         let records = play.feed(input);
         assert!(matches!(records.last(), Some(Record::Ended(_))), "{records:?}");
         assert_eq!(play.state.parked(), None);

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::outside::{relieve, reload};
 use super::world::{CallShape, Shape, limits, reply_shape};
 use super::*;
 
@@ -19,11 +20,11 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
             told.iter().filter(|in_turn| **in_turn == turn).for_each(|_| play.tell(Voice::User));
         }
         if crashes.contains(&n) {
-            play.reload();
+            reload(&mut play);
             play.feed(Input::Claimed);
         }
         if play.state.parked().is_some() {
-            play.relieve(0);
+            relieve(&mut play, 0);
             play.feed(Input::Claimed);
         }
         let Some(effect) = due(&play.state).into_iter().next() else { continue };

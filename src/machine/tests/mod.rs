@@ -146,6 +146,7 @@ impl Play {
         while self.is_refused(&records) {
             records = self.decide(input.clone());
         }
+        drop(input);
         for record in &records {
             self.commit(record.clone());
         }

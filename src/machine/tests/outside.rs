@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::calls;
 use super::super::state::Call;
-use super::world::{World, restored};
+use super::world::restored;
 use super::*;
 use crate::domain::tool::ToolFailure;
 use crate::domain::wait::{CallAnswer, GivenAnswer, OnInDoubt, WaitReason, WaitRules};
@@ -140,58 +140,50 @@ pub(super) fn answer_for(reason: WaitReason, pick: usize) -> CallAnswer {
     }
 }
 
-impl Play {
-    /// The calls that wait.
-    pub(super) fn waiting(&self) -> Vec<Call> {
-        self.state.calls().iter().filter(|call| call.waits.is_some()).cloned().collect()
-    }
+/// The calls that wait.
+fn waiting(play: &Play) -> Vec<Call> {
+    play.state.calls().iter().filter(|call| call.waits.is_some()).cloned().collect()
+}
 
-    /// Answers one of the calls that wait.
-    pub(super) fn answer(&mut self, pick: usize) {
-        let waiting = self.waiting();
-        if let Some(call) = waiting.get(pick % waiting.len().max(1)) {
-            let reason = call.waits.unwrap();
-            self.outside.give(call, answer_for(reason, pick / waiting.len()));
-        }
-    }
-
-    /// Another worker reads the journal.
-    pub(super) fn reload(&mut self) {
-        self.state = restored(&self.journal);
-        self.n_known = self.said.len();
-        self.outside.reload();
-    }
-
-    /// Gives the run what it waits for, so that it goes on.
-    pub(super) fn relieve(&mut self, pick: usize) {
-        self.outside.is_out_of_budget = false;
-        self.answer(pick);
-        self.reload();
+/// Answers one of the calls that wait.
+fn answer(play: &mut Play, pick: usize) {
+    let waiting = waiting(play);
+    if let Some(call) = waiting.get(pick % waiting.len().max(1)) {
+        let reason = call.waits.unwrap();
+        play.outside.give(call, answer_for(reason, pick / waiting.len()));
     }
 }
 
-impl World {
-    /// Does something to the run, and lets a worker take it if it waits.
-    pub(super) fn suffer(&mut self, deed: Deed) -> Vec<Record> {
-        let mut wakes = self.play.state.parked().is_some();
-        match deed {
-            Deed::Answer(pick) => self.play.answer(pick),
-            Deed::TimeOver(pick) => {
-                let waiting = self.play.waiting();
-                let over = waiting.get(pick % waiting.len().max(1));
-                self.play.outside.overdue = over.map(calls::id).into_iter().collect();
-                wakes |= over.is_some();
-            }
-            Deed::Stop => self.play.outside.wants_stop = !self.play.state.is_ended(),
-            Deed::Budget(is_out) => {
-                self.play.outside.is_out_of_budget = is_out;
-                wakes &= !is_out;
-            }
+/// Another worker reads the journal.
+pub(super) fn reload(play: &mut Play) {
+    play.state = restored(&play.journal);
+    play.n_known = play.said.len();
+    play.outside.reload();
+}
+
+/// Gives the run what it waits for, so that it goes on.
+pub(super) fn relieve(play: &mut Play, pick: usize) {
+    play.outside.is_out_of_budget = false;
+    answer(play, pick);
+    reload(play);
+}
+
+/// Does something to the run; whether a worker is to take it then.
+pub(super) fn suffer(play: &mut Play, deed: Deed) -> bool {
+    let is_parked = play.state.parked().is_some();
+    match deed {
+        Deed::Answer(pick) => answer(play, pick),
+        Deed::TimeOver(pick) => {
+            let waiting = waiting(play);
+            let over = waiting.get(pick % waiting.len().max(1));
+            play.outside.overdue = over.map(calls::id).into_iter().collect();
+            return is_parked || over.is_some();
         }
-        if !wakes {
-            return Vec::new();
+        Deed::Stop => play.outside.wants_stop = !play.state.is_ended(),
+        Deed::Budget(is_out) => {
+            play.outside.is_out_of_budget = is_out;
+            return is_parked && !is_out;
         }
-        self.play.reload();
-        self.feed(Input::Claimed)
     }
+    is_parked
 }

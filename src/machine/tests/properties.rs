@@ -27,6 +27,7 @@ fn played(limits: Limits, moves: &[Move]) -> World {
 
 /// One pass over a journal that knows the rules but not the machine.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are what the rules are about")]
 struct Audit {
     limits: Limits,
     turn: u32,
@@ -88,23 +89,12 @@ impl Audit {
             | Record::SystemSaid { .. }
             | Record::Compacted { .. } => {}
             Record::CallWaits { call_id, reason } => self.wait(call_id, *reason),
-            Record::CallApproved { call_id, .. } => {
-                let before = self.waiting.remove(call_id);
-                assert_eq!(before, Some((WaitReason::Approval, 0)), "{call_id} was asked about");
-                self.approved.insert(call_id.clone());
-            }
-            Record::CallProbed { call_id } => {
-                assert_eq!(self.calls[call_id].waits.on_in_doubt, OnInDoubt::Probe);
-                assert!(self.waiting.contains_key(call_id), "{call_id} is in doubt");
-            }
+            Record::CallApproved { call_id, .. } => self.approve(call_id),
+            Record::CallProbed { call_id } => self.probe(call_id),
             Record::Parked { reason } => self.park(*reason),
-            Record::Unparked => {
-                assert!(std::mem::take(&mut self.is_parked), "it waited");
-            }
+            Record::Unparked => assert!(std::mem::take(&mut self.is_parked), "it waited"),
             Record::MessageGiven { number, .. } => self.hear(*number),
-            Record::TurnStarted { turn, attempt, closing } => {
-                self.start(*turn, *attempt, *closing);
-            }
+            Record::TurnStarted { turn, attempt, closing } => self.start(*turn, *attempt, *closing),
             Record::FellBack { turn, attempt, fallback } => {
                 self.fall_back((*turn, *attempt), *fallback);
             }
@@ -124,16 +114,8 @@ impl Audit {
                 assert_eq!(before, attempt - 1, "{call_id} was running");
                 self.run(call_id, *attempt);
             }
-            Record::CallEnded { outcome } => {
-                assert!(self.open.remove(&outcome.tool_call_id), "{outcome:?} ends an open call");
-                self.end(outcome);
-            }
-            Record::ActionRecorded { turn } => {
-                assert_eq!(*turn, self.turn, "it is this turn");
-                assert!(self.has_reply && !self.is_recorded, "turn {turn} is recorded once");
-                self.is_recorded = true;
-                assert!(self.open.is_empty(), "every call has its outcome");
-            }
+            Record::CallEnded { outcome } => self.end(outcome),
+            Record::ActionRecorded { turn } => self.record(*turn),
             Record::Ended(ending) => {
                 self.leave();
                 assert_eq!(self.unheard, 0, "a message is followed by a turn");
@@ -189,8 +171,27 @@ impl Audit {
         self.is_parked = true;
     }
 
+    fn approve(&mut self, call_id: &CallId) {
+        let before = self.waiting.remove(call_id);
+        assert_eq!(before, Some((WaitReason::Approval, 0)), "{call_id} was asked about");
+        self.approved.insert(call_id.clone());
+    }
+
+    fn probe(&self, call_id: &CallId) {
+        assert_eq!(self.calls[call_id].waits.on_in_doubt, OnInDoubt::Probe);
+        assert!(self.waiting.contains_key(call_id), "{call_id} is in doubt");
+    }
+
+    fn record(&mut self, turn: u32) {
+        assert_eq!(turn, self.turn, "it is this turn");
+        assert!(self.has_reply && !self.is_recorded, "turn {turn} is recorded once");
+        self.is_recorded = true;
+        assert!(self.open.is_empty(), "every call has its outcome");
+    }
+
     fn end(&mut self, outcome: &ToolOutcome) {
         let call_id = &outcome.tool_call_id;
+        assert!(self.open.remove(call_id), "{outcome:?} ends an open call");
         let waited = self.waiting.remove(call_id).map(|(_, attempt)| attempt);
         let ran = self.running.remove(call_id).or(waited);
         assert!(ran.is_some() || outcome.attempts == 0, "{outcome:?} tells the truth");
@@ -320,7 +321,12 @@ fn check(decision: &Decision, limits: &Limits) {
             assert!(matches!(records[1], Record::TurnStarted { .. }), "it is asked at once");
         }
     }
-    if let [Record::Replied { calls, .. }, Record::CallsStarted { call_ids }] = records.as_slice() {
+    check_starts(records);
+}
+
+/// What holds of calls that start with their reply.
+fn check_starts(records: &[Record]) {
+    if let [Record::Replied { calls, .. }, Record::CallsStarted { call_ids }, ..] = records {
         for call in calls.iter().filter(|call| call_ids.contains(&call.call_id)) {
             assert_ne!(call.effect, EffectClass::AtMostOnce, "it starts in its own commit");
         }

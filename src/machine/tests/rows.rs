@@ -7,14 +7,17 @@ use super::world::{World, limits, moves};
 use super::*;
 use crate::domain::wait::WaitReason;
 
+/// What a call was approved with, where that is not what the model sent.
+#[derive(Debug)]
+struct Approved(Option<String>);
+
 /// A call as a row keeps it.
 #[derive(Debug)]
 struct CallRow {
     planned: PlannedCall,
     attempt: u32,
     waits: Option<WaitReason>,
-    /// Whether it was approved, and the arguments that it was approved with.
-    approved: Option<Option<String>>,
+    approved: Option<Approved>,
     outcome: Option<ToolOutcome>,
 }
 
@@ -35,7 +38,7 @@ impl CallRow {
             let (call_id, attempt) = (call_id.clone(), self.attempt);
             records.push(Record::CallRestarted { call_id, attempt });
         }
-        if let Some(arguments) = self.approved {
+        if let Some(Approved(arguments)) = self.approved {
             records.push(Record::CallApproved { call_id: call_id.clone(), arguments });
         }
         records.extend(self.waits.map(|reason| Record::CallWaits { call_id, reason }));
@@ -95,7 +98,7 @@ impl Rows {
             Record::CallWaits { call_id, reason } => self.row(call_id).waits = Some(*reason),
             Record::CallApproved { call_id, arguments } => {
                 let row = self.row(call_id);
-                (row.approved, row.waits) = (Some(arguments.clone()), None);
+                (row.approved, row.waits) = (Some(Approved(arguments.clone())), None);
             }
             // What is not known is asked once more.
             Record::CallProbed { .. } => {}

@@ -176,7 +176,7 @@ fn a_probe_decides_first_and_a_caller_where_it_does_not_know() {
     assert_eq!(due(&play.state), [Effect::Probe { call_id: id("a"), attempt: 1 }]);
     let probed = |answer| Input::Probed { call_id: id("a"), attempt: 1, answer };
     let asked = Record::CallProbed { call_id: id("a") };
-    assert_eq!(with(&play, probed(None), &[]), [asked.clone(), parked(reason)]);
+    assert_eq!(with(&play, probed(None), &[]), [asked, parked(reason)]);
     let records = with(&play, probed(Some(CallAnswer::Retry)), &[]);
     assert_eq!(records[1..], [Record::CallRestarted { call_id: id("a"), attempt: 2 }]);
     let said = [answered("a", reason, 1, answer_for(reason, 2))];
@@ -258,7 +258,9 @@ fn a_run_that_is_to_stop_stops_where_it_would_wait() {
     let records = decide(&play.state, input, around);
     assert_eq!(outcomes(&records), [(id("a"), OutcomeKind::Interrupted)]);
     assert_eq!(records.last(), Some(&Record::Ended(Ending::Interrupted)));
-    records.into_iter().for_each(|record| play.commit(record));
+    for record in records {
+        play.commit(record);
+    }
     assert_eq!(play.feed(Input::Resumed), [Record::Resumed, turn(2, 1)]);
 }
 

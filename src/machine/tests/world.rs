@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::outside::{Deed, answer_for, deed, rules};
+use super::outside::{Deed, answer_for, deed, relieve, reload, rules, suffer};
 use super::*;
 use crate::domain::step::{Replaces, SummaryStep};
 use crate::domain::wait::{GivenAnswer, WaitReason};
@@ -167,9 +167,9 @@ impl World {
                 self.play.tell(*voice);
                 Vec::new()
             }
-            Move::Suffer(deed) => self.suffer(*deed),
-            Move::Reclaim => {
-                self.play.reload();
+            Move::Suffer(deed) if !suffer(&mut self.play, *deed) => Vec::new(),
+            Move::Suffer(_) | Move::Reclaim => {
+                reload(&mut self.play);
                 self.feed(Input::Claimed)
             }
         }
@@ -194,11 +194,12 @@ impl World {
                 Input::CallEnded { outcome: done(call_id.as_str()), attempt: *attempt }
             }
             Some(Effect::Probe { call_id, attempt }) => {
-                let answer = (pick % 4 > 0).then(|| answer_for(WaitReason::InDoubt, pick));
+                let answer =
+                    (!pick.is_multiple_of(4)).then(|| answer_for(WaitReason::InDoubt, pick));
                 Input::Probed { call_id: call_id.clone(), attempt: *attempt, answer }
             }
             None if self.play.state.parked().is_some() => {
-                self.play.relieve(pick);
+                relieve(&mut self.play, pick);
                 Input::Claimed
             }
             None if self.play.state.is_ended() => Input::Resumed,
@@ -211,7 +212,7 @@ impl World {
         records
     }
 
-    pub(super) fn feed(&mut self, input: Input) -> Vec<Record> {
+    fn feed(&mut self, input: Input) -> Vec<Record> {
         let before = self.play.state.clone();
         let records = self.play.feed(input.clone());
         if InputKind::of(&input).is_keyed() {

@@ -71,37 +71,7 @@ pub async fn load(
     tenant: &TenantId,
     id: RunId,
 ) -> Result<Option<LoadedRun>, StoreError> {
-    let row = sqlx::query_as!(
-        LoadRow,
-        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.status, r.stop_reason,
-                  r.answer, r.output::text AS output, r.failure::text AS failure, r.turn, r.attempt,
-                  r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
-                  r.usage_reasoning, r.redactions::text AS "redactions!",
-                  r.metadata::text AS "metadata!", r.created_at, r.started_at,
-                  r.finished_at, r.max_steps, r.next_seq, r.next_event_seq, r.op_id,
-                  r.closing,
-                  (extract(epoch FROM r.deadline_at - now()) * 1000)::bigint AS left_ms,
-                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers, r.budgeted, r.cost,
-                  r.budget::text AS budget,
-                  r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
-                  t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
-             FROM run r
-             JOIN thread t
-               ON t.tenant_id = r.tenant_id
-              AND t.thread_id = r.thread_id
-             LEFT JOIN agent_version v
-               ON v.tenant_id = r.tenant_id
-              AND v.agent_id = r.agent_id
-              AND v.version = r.agent_version
-            WHERE r.tenant_id = $1
-              AND r.run_id = $2"#,
-        tenant.as_str(),
-        id.uuid()
-    )
-    .fetch_optional(store.worker())
-    .await
-    .map_err(StoreError::of_read)?;
-    let Some(row) = row else { return Ok(None) };
+    let Some(row) = read_row(store, tenant, id).await? else { return Ok(None) };
     let at = At { table: "run", id: &id };
     let agent: AgentSpec = at.json("agent", &row.agent)?;
     let max_steps = row.max_steps.map(|n| at.count("max_steps", n)).transpose()?;
@@ -141,6 +111,42 @@ pub async fn load(
         answers,
         is_budgeted,
     }))
+}
+
+/// The row of a run, and what of its thread and agent it needs.
+async fn read_row(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<LoadRow>, StoreError> {
+    sqlx::query_as!(
+        LoadRow,
+        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.status, r.stop_reason,
+                  r.answer, r.output::text AS output, r.failure::text AS failure, r.turn, r.attempt,
+                  r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
+                  r.usage_reasoning, r.redactions::text AS "redactions!",
+                  r.metadata::text AS "metadata!", r.created_at, r.started_at,
+                  r.finished_at, r.max_steps, r.next_seq, r.next_event_seq, r.op_id, r.closing,
+                  (extract(epoch FROM r.deadline_at - now()) * 1000)::bigint AS left_ms,
+                  r.resumed, r.n_messages, r.n_messages_taken, r.n_answers, r.budgeted,
+                  r.cost, r.budget::text AS budget, r.requires_action::text AS requires_action, t.memory_from, t.framing_policy,
+                  t.announce, t.framing_tags, coalesce(r.inline_agent, v.spec)::text AS "agent!"
+             FROM run r
+             JOIN thread t
+               ON t.tenant_id = r.tenant_id
+              AND t.thread_id = r.thread_id
+             LEFT JOIN agent_version v
+               ON v.tenant_id = r.tenant_id
+              AND v.agent_id = r.agent_id
+              AND v.version = r.agent_version
+            WHERE r.tenant_id = $1
+              AND r.run_id = $2"#,
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.worker())
+    .await
+    .map_err(StoreError::of_read)
 }
 
 /// The fallback that was asked last, where the agent has any.

@@ -102,8 +102,21 @@ async fn survive(point: &KillPoint) {
     let run = ended(&app, run.id).await;
     app.running.stop().await;
     assert_eq!(run.facts.status, RunStatus::Completed, "{point:?}");
-    assert_invariants(&db).await;
-    assert_called(&db, &tools).await;
+    assert_as_published(point, &db, &tools, &model).await;
+    assert_same_story(point, &history_with(&db, &model).await).await;
+}
+
+/// The history is that of a run to which nothing happens, whatever became of the call.
+async fn assert_same_story(point: &KillPoint, history: &[String]) {
+    let expected = undisturbed(point.effect).await;
+    assert_eq!(history.len(), expected.len(), "{point:?}");
+    assert!(point.outcome != "success" || history == expected, "{point:?}: {history:?}");
+}
+
+/// What the world outside saw, and how the call ended.
+async fn assert_as_published(point: &KillPoint, db: &TestDb, tools: &FakeTools, model: &HeldModel) {
+    assert_invariants(db).await;
+    assert_called(db, tools).await;
     let asked: usize = point.asked.iter().sum();
     assert_eq!(model.requests().len(), asked, "{point:?}");
     let seen = tools.seen();
@@ -111,11 +124,7 @@ async fn survive(point: &KillPoint) {
     assert!(seen.iter().all(|call| call.key == seen[0].key), "one key: {point:?}");
     let ends =
         format!("SELECT count(*) FROM tool_call WHERE outcome->>'kind' = '{}'", point.outcome);
-    assert_eq!(count(&db, Box::leak(ends.into_boxed_str())).await, 1, "{point:?}");
-    if point.outcome == "success" {
-        let undisturbed = undisturbed(point.effect).await;
-        assert_eq!(history_with(&db, &model).await, undisturbed, "{point:?}");
-    }
+    assert_eq!(count(db, Box::leak(ends.into_boxed_str())).await, 1, "{point:?}");
 }
 
 /// Kills a process at every point of a case.
@@ -199,16 +208,22 @@ async fn post_twice(harm: Harm, n_there: i64) {
     });
     assert!(lost.is_err(), "the caller hears nothing");
     assert_eq!(count(&db, N_RUNS).await, n_there);
-    let again = with_json(app.request("POST", "/v1/runs"), &body);
+    assert_eq!(post_again(&app, &body).await, n_there > 0);
+    app.running.stop().await;
+}
+
+/// Posts the same once more and sees the one run end; whether it was there before.
+async fn post_again(app: &TestApp, body: &Value) -> bool {
+    let again = with_json(app.request("POST", "/v1/runs"), body);
     let again = app.send(again.header("idempotency-key", "k")).await;
-    assert_eq!(again.header("idempotency-replayed") == "true", n_there > 0);
+    let is_replayed = again.header("idempotency-replayed") == "true";
     let run = again.expect(201)["id"].as_str().unwrap().to_owned();
     assert_eq!(app.ended(&run).await["status"], "completed");
-    assert_eq!(count(&db, N_RUNS).await, 1);
-    assert!(tools.seen().len() <= 1);
-    assert_invariants(&db).await;
-    assert_called(&db, &tools).await;
-    app.running.stop().await;
+    assert_eq!(count(&app.db, N_RUNS).await, 1);
+    assert!(app.tools.seen().len() <= 1);
+    assert_invariants(&app.db).await;
+    assert_called(&app.db, &app.tools).await;
+    is_replayed
 }
 
 #[tokio::test]

@@ -184,7 +184,7 @@ async fn processes_that_are_killed_and_stopped_under_load_lose_and_double_nothin
         if storm.clock.monotonic() > next {
             storm.harm(n).await;
             n += 1;
-            next = storm.clock.monotonic() + Duration::from_millis(2_000);
+            next = storm.clock.monotonic() + Duration::from_secs(2);
         }
     }
     until(&db, ALL_ENDED).await;

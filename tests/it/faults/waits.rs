@@ -183,7 +183,7 @@ async fn an_answer_at_the_last_moment_is_taken_and_kept_or_refused() {
         let found = app.get(&run_path(&run, "events")).await.expect(200);
         let events = found["items"].as_array().unwrap();
         let call = events.iter().find(|event| event["event"] == "tool.call").unwrap();
-        let call = call["data"]["call"]["tool_call_id"].as_str().unwrap();
+        let call = call["data"]["tool_call_id"].as_str().unwrap();
         until(&app.db, "SELECT bool_and(wait_until IS NULL OR wait_until <= now()) FROM tool_call")
             .await;
         let answer = app.give_result(&run, call, &json!(1)).await;

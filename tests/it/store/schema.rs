@@ -102,7 +102,7 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         ),
     ];
     for (constraint, labels) in vocabularies {
-        assert_eq!(allowed(&db, constraint).await, labels, "{constraint}");
+        assert_eq!(allowed(&db, constraint).await, *labels, "{constraint}");
     }
 }
 

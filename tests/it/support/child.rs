@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentling::app::{Running, Surroundings};
-use agentling::engine::CommitPoint;
+use agentling::engine::{CommitObserver, CommitPoint};
 use agentling::store::{PoolSettings, Store};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
@@ -72,11 +72,11 @@ impl Errand {
     /// Serves and works. It ends by its errand, by a signal, or with the test that started it.
     pub(crate) async fn run(self) {
         end_with_parent();
-        let mut around = Surroundings::default();
-        around.observer = match self.death {
+        let observer: Arc<dyn CommitObserver> = match self.death {
             Some((point, n)) => Arc::new(DieAt::new(point, n)),
             None => Arc::new(TellFenced),
         };
+        let around = Surroundings { observer, ..Surroundings::default() };
         let pools = PoolSettings { api: 2, worker: 2, critical: 2 };
         let store = Store::open(&self.url, pools).unwrap();
         let config = config_at(&self.url, &self.tools, self.settings);
@@ -107,6 +107,13 @@ fn told(death: Option<(CommitPoint, usize)>) -> String {
         Some((CommitPoint::Before, n)) => format!("before {n}"),
         Some((_, n)) => format!("after {n}"),
         None => String::new(),
+    }
+}
+
+/// Counts what a child tells of its writes until it ends.
+fn count_fenced(lines: impl Iterator<Item = String>, fenced: &AtomicUsize) {
+    for _ in lines.filter(|line| line == TellFenced::LINE) {
+        fenced.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -160,12 +167,7 @@ impl Child {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
             let found = lines.find_map(|line| line.strip_prefix(LISTENS).map(str::to_owned));
             // A child that runs for a minute is told so by its test harness, which must not fail.
-            std::thread::spawn(move || {
-                let told = lines.filter(|line| line == TellFenced::LINE);
-                told.for_each(|_| {
-                    fenced.fetch_add(1, Ordering::Relaxed);
-                });
-            });
+            std::thread::spawn(move || count_fenced(lines, &fenced));
             found
         };
         let found = tokio::task::spawn_blocking(find).await.unwrap();

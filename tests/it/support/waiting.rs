@@ -25,51 +25,6 @@ pub(crate) fn run_path(run: &Value, what: &str) -> String {
     format!("/v1/runs/{}/{what}", run["id"].as_str().unwrap())
 }
 
-impl TestApp {
-    /// Starts a run and answers it once it waits for its caller.
-    pub(crate) async fn parked(&self, body: &Value) -> Value {
-        let run = self.run_body(body).await;
-        assert_eq!(run["status"], "requires_action", "{run}");
-        run
-    }
-
-    /// Posts the result of a call that the caller ran.
-    pub(crate) async fn give_result(&self, run: &Value, call: &str, output: &Value) -> Answer {
-        let results = json!({"results": [{"tool_call_id": call, "output": output}]});
-        self.post(&run_path(run, "tool-results"), &results).await
-    }
-
-    /// Decides about a call.
-    pub(crate) async fn decide(&self, run: &Value, call: &str, decision: &Value) -> Answer {
-        let mut decision = decision.clone();
-        decision["tool_call_id"] = json!(call);
-        self.post(&run_path(run, "approvals"), &json!({"decisions": [decision]})).await
-    }
-
-    /// Says what became of a call in doubt.
-    pub(crate) async fn resolve(&self, run: &Value, call: &str, resolution: &Value) -> Answer {
-        self.post(&run_path(run, &format!("tool-calls/{call}/resolution")), resolution).await
-    }
-
-    /// The run, once a worker has done with it what there was to do.
-    pub(crate) async fn rested(&self, run: &Value) -> Value {
-        self.ended(run["id"].as_str().unwrap()).await
-    }
-
-    /// How the calls of a run ended, in call order.
-    pub(crate) async fn outcomes(&self, run: &Value) -> Vec<Value> {
-        let steps = self.steps(run["id"].as_str().unwrap()).await;
-        let outcomes = steps.iter().filter_map(|step| step["outcomes"].as_array().cloned());
-        outcomes.flatten().collect()
-    }
-
-    /// The names of a run's events, in order.
-    pub(crate) async fn event_names(&self, run: &Value) -> Vec<String> {
-        let events = self.events(run["id"].as_str().unwrap()).await;
-        events.iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
-    }
-}
-
 /// Posts fifty bodies at once, by turns to these servers, and answers what came back: how many were
 /// taken, and how many refused as answered already. Nothing else may come back.
 pub(crate) async fn race(

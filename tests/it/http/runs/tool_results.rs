@@ -164,7 +164,7 @@ async fn a_result_may_come_while_another_call_is_under_way() {
         app.tools.wait_for(before + 1).await;
         let events = app.events(run["id"].as_str().unwrap()).await;
         let call = events.iter().find(|event| event["event"] == "tool.call").unwrap();
-        let call = call["data"]["call"]["tool_call_id"].as_str().unwrap();
+        let call = call["data"]["tool_call_id"].as_str().unwrap();
         assert_eq!(app.give_result(&run, call, &json!(1)).await.expect(200)["status"], "running");
         app.tools.release("look");
         assert_eq!(app.rested(&run).await["status"], "completed");
@@ -221,7 +221,7 @@ async fn a_message_to_a_run_that_waits_is_heard_after_the_wait() {
     let app = TestApp::start().await;
     let run = app.parked(&start(&picker(1))).await;
     let [call] = waiting_calls(&run).try_into().unwrap();
-    app.post(&run_path(&run, "messages"), &json!({"text": "And hurry."})).await.expect(201);
+    app.post(&run_path(&run, "messages"), &json!({"text": "And hurry."})).await.expect(202);
     app.give_result(&run, &call, &json!(1)).await.expect(200);
     assert_eq!(app.rested(&run).await["status"], "completed");
     let steps = app.steps(run["id"].as_str().unwrap()).await;
