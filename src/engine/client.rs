@@ -39,11 +39,7 @@ fn is_worth_a_try(error: &AgentlingError) -> bool {
 }
 
 /// Cancels a run where that is its policy. One that has ended, or is not there, needs nothing.
-async fn settle(
-    context: &Context,
-    tenant: &TenantId,
-    run: RunId,
-) -> Result<(), AgentlingError> {
+async fn settle(context: &Context, tenant: &TenantId, run: RunId) -> Result<(), AgentlingError> {
     match runs::on_disconnect(context.store(), tenant, run).await? {
         None | Some(OnDisconnect::Continue) => return Ok(()),
         Some(OnDisconnect::Cancel) => {}

@@ -16,7 +16,7 @@ use super::journal::{Journal, Stamp, records_of};
 use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
-use super::takeover::{explain, first_input, time_left, timed_out};
+use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
 use super::{CommitPoint, Context, steer};
 use crate::domain::fault::Fault;
@@ -24,9 +24,8 @@ use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
-use crate::machine::record::Record;
 use crate::machine::state::State;
-use crate::machine::{Surroundings, decide, due, evolve, fold, stopped};
+use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard};
@@ -242,18 +241,8 @@ impl Driver {
         Ok(hold)
     }
 
-    /// Says beside what is decided what nobody can decide: why calls are in doubt, and what a cancel stopped.
-    fn remark(&mut self, input: &Input, records: &mut [Record]) {
-        match input {
-            Input::Claimed => explain(records, &self.claim),
-            Input::Cancelled => self.journal.facts.stopped = Some(stopped(&self.state, records)),
-            _ => {}
-        }
-    }
-
     /// Decides, commits and folds one input.
     async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
-        let is_cancel = input == Input::Cancelled;
         self.journal.heard_answers(self.inbox.n_answers());
         let is_out_of_budget = self.purse.is_out();
         let around = Surroundings { is_out_of_budget, ..self.inbox.around(&self.limits) };
@@ -261,7 +250,7 @@ impl Driver {
         if records.is_empty() {
             return Ok(Hold::Kept);
         }
-        self.remark(&input, &mut records);
+        remark(&input, &mut records, (&self.claim, &self.state), &mut self.journal.facts);
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
         let figures = heard.as_ref().map(|sent| sent.figures.clone());
@@ -273,7 +262,7 @@ impl Driver {
         let (before, rows, records) = (&self.state, &self.journal, &*records);
         let decided = Decided { state: before, after: &state, journal: rows, records };
         self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
-        batch.despite_cancel = is_cancel;
+        batch.despite_cancel = input == Input::Cancelled;
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
@@ -369,9 +358,8 @@ impl Driver {
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.record_sent().await;
         let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
-        let is_in_calls =
-            self.running.iter().any(|effect| matches!(effect, Effect::CallTool { .. }));
-        if is_in_calls {
+        let is_call = |effect: &Effect| matches!(effect, Effect::CallTool { .. });
+        if self.running.iter().any(is_call) {
             lease::abandon(store, tenant, (*run, *token), Fault::Drained).await?;
         } else {
             lease::release(store, tenant, *run, *token).await?;

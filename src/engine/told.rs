@@ -98,7 +98,8 @@ pub(super) async fn tell(
     let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
     let redactors = redaction::redactors(context, tenant, channel, places).await?;
     let has_no_step = steps.is_empty() && events.iter().any(|it| it.name == EventName::RunCreated);
-    let asked = if has_no_step { runs::input(context.store(), tenant, run.id).await? } else { None };
+    let asked =
+        if has_no_step { runs::input(context.store(), tenant, run.id).await? } else { None };
     Ok(Told { run: run.clone(), events, steps, asked, redactors, bytes: 0 })
 }
 

@@ -333,8 +333,7 @@ pub(super) async fn leave_out(
     .fetch_all(pool)
     .await
     .map_err(StoreError::of_read)?;
-    let rolled_back: BTreeSet<RunId> =
-        rolled_back.into_iter().flatten().map(RunId::from).collect();
+    let rolled_back: BTreeSet<RunId> = rolled_back.into_iter().flatten().map(RunId::from).collect();
     for step in steps {
         let run = step.run_id.filter(|run| Some(*run) != goes_on);
         if run.is_some_and(|run| rolled_back.contains(&run)) {
