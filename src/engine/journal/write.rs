@@ -16,7 +16,7 @@ use crate::domain::request::RequestFigures;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
-use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall};
+use crate::domain::tool::{FINAL_ANSWER, PlannedCall};
 use crate::machine::record::{Ending, Record};
 use crate::store::journal::{Batch, Head, Hearing, LoadedRun, NewStep};
 use crate::store::ledger::{NewRequest, Recorded};
