@@ -35,16 +35,19 @@ pub(super) async fn relay_loop(context: Arc<Context>) {
             () = tokio::time::sleep(TICK) => {}
         }
         let flying = context.feed.in_flight();
-        if ticks.is_multiple_of(ASK)
-            && let Err(error) = ask(&context, &flying).await
-        {
-            tracing::debug!(%error, "who watches elsewhere could not be read");
+        if ticks.is_multiple_of(ASK) {
+            ask(&context, &flying).await.unwrap_or_else(not_asked);
         }
         ticks = if flying.is_empty() { 0 } else { ticks.wrapping_add(1) };
         for hold in flying {
             pass_on(&context, &hold).await;
         }
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `unwrap_or_else` hands on")]
+fn not_asked(error: StoreError) {
+    tracing::debug!(%error, "who watches elsewhere could not be read");
 }
 
 /// Learns which of the replies are watched from other servers.

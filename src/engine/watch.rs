@@ -48,6 +48,8 @@ pub struct RunWatch {
     closed: Attempt,
     /// The last attempt whose beginning was handed out: of it nothing can have been missed.
     announced: Attempt,
+    /// The attempt whose reply was on its way when the watch began: it is shown as far as it had come.
+    missed: Attempt,
     has_ended: bool,
 }
 
@@ -63,6 +65,7 @@ impl RunWatch {
             place: Place::default(),
             closed: (0, 0),
             announced: (0, 0),
+            missed: (0, 0),
             has_ended: false,
         }
     }
@@ -89,8 +92,10 @@ impl RunWatch {
         self.has_ended = standing.has_ended && standing.head == self.after && after.is_some();
         let state = self.live.hold().lock();
         self.closed = standing.closed.max(state.replies.over());
-        // Nothing has arrived yet of a reply that only this server can tell of.
-        if state.is_driven() && state.replies.current() <= self.closed {
+        if state.replies.current() > self.closed {
+            self.missed = state.replies.current();
+        } else if state.is_driven() {
+            // Nothing has arrived yet of a reply that only this server can tell of.
             self.announced = standing.announced;
         }
         drop(state);
@@ -110,17 +115,19 @@ impl RunWatch {
 
     /// How far the run has come, by a look after so many commits.
     async fn standing(&mut self, n_commits: u64) -> Result<Standing, AgentlingError> {
-        let known = async {
-            loop {
-                self.live.note();
-                if let Some(standing) = self.known(n_commits) {
-                    return standing;
-                }
-                self.live.changed().await;
+        // When the database is slow to answer, others wait for it already.
+        let known = tokio::time::timeout(PATIENCE, self.looked(n_commits)).await;
+        known.map_err(|_| AgentlingError::Overloaded)
+    }
+
+    async fn looked(&mut self, n_commits: u64) -> Standing {
+        loop {
+            self.live.note();
+            if let Some(standing) = self.known(n_commits) {
+                return standing;
             }
-        };
-        // The database is slow to answer then, and others wait for it already.
-        tokio::time::timeout(PATIENCE, known).await.map_err(|_| AgentlingError::Overloaded)
+            self.live.changed().await;
+        }
     }
 
     fn known(&self, n_commits: u64) -> Option<Standing> {
@@ -193,8 +200,8 @@ impl RunWatch {
         let mut place = self.place;
         let delta = state.replies.take(&mut place, span)?;
         let attempt = (delta.turn, delta.attempt);
-        let is_missed = attempt != self.place.attempt && attempt != self.announced;
-        if is_missed {
+        let is_whole = attempt == self.announced && attempt != self.missed;
+        if attempt != self.place.attempt && !is_whole {
             let (partial, place) = state.replies.so_far(attempt)?;
             self.place = place;
             return Some(Seen::Snapshot(partial));

@@ -64,7 +64,7 @@ pub(super) fn starting(draft: &mut Draft<'_>, call_ids: &[CallId]) {
 /// them none of a turn is, so nothing is under way that would be left alone.
 fn start(draft: &mut Draft<'_>, mut call_ids: Vec<CallId>) {
     if draft.is_out_of_budget && !call_ids.is_empty() {
-        return draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+        return wait::park(draft, WaitReason::BudgetExhausted);
     }
     let needs = |call_id: &CallId| draft.state.call(call_id).and_then(Call::needs);
     let waiting: Vec<_> = call_ids.iter().filter_map(|id| Some((id.clone(), needs(id)?))).collect();

@@ -74,7 +74,7 @@ pub fn decide(state: &State, input: Input, around: Surroundings<'_>) -> Vec<Reco
             }
         }
         Input::CallsStarting { call_ids } => {
-            if *state.phase() == Phase::Acting {
+            if *state.phase() == Phase::Acting && state.parked().is_none() {
                 calls::starting(&mut draft, &call_ids);
             }
         }

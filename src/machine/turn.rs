@@ -82,7 +82,7 @@ pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
         draft.push(Record::Compacted { turn: draft.state.turn(), summary });
     }
     if draft.is_out_of_budget {
-        draft.push(Record::Parked { reason: WaitReason::BudgetExhausted });
+        wait::park(draft, WaitReason::BudgetExhausted);
     }
 }
 

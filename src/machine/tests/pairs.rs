@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::crash::{history, told};
-use super::world::{Shape, compacted, limits, reply_shape, restored};
+use super::outside::{relieve, reload};
+use super::world::{Shape, compacted, limits, reply_shape};
 use super::*;
 
 /// What happens to a run besides crashes: one shape a turn, and the turns in which it is told something
@@ -71,6 +72,11 @@ impl Stage<'_> {
     fn go_on(&mut self) -> bool {
         if self.play.state.turn() > self.begun {
             self.begin_turn();
+            return true;
+        }
+        if self.play.state.parked().is_some() {
+            relieve(&mut self.play, 0);
+            self.commit(Input::Claimed);
             return true;
         }
         let due = due(&self.play.state);
@@ -160,8 +166,7 @@ impl Stage<'_> {
             return false;
         }
         self.running.clear();
-        self.play.state = restored(&self.play.journal);
-        self.play.n_known = self.play.said.len();
+        reload(&mut self.play);
         self.play.feed(Input::Claimed);
         true
     }

@@ -1,7 +1,8 @@
 //! Readers that are cut off, that do not read, that come all at once, that are connected elsewhere, and
 //! clients that go away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use agentling::app::Surroundings;
@@ -76,8 +77,8 @@ async fn f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list
     for cut in 0..=bytes.len() {
         let seen = events_in(&bytes[..cut]);
         let after = last_id(&seen);
-        if !rests.contains_key(&after) {
-            rests.insert(after, durable(&rest(&app, &id, after).await));
+        if let Entry::Vacant(unknown) = rests.entry(after) {
+            unknown.insert(durable(&rest(&app, &id, after).await));
         }
         let glued = [durable(&seen), rests[&after].clone()].concat();
         assert_eq!(glued, all, "cut after byte {cut}");

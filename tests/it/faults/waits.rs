@@ -147,7 +147,8 @@ async fn f69_the_same_result_from_two_clients_is_taken_from_both() {
     let output = json!("a.txt");
     let (one, two) =
         tokio::join!(app.give_result(&run, &call, &output), app.give_result(&run, &call, &output));
-    (one.expect(200), two.expect(200));
+    one.expect(200);
+    two.expect(200);
     assert_eq!(app.rested(&run).await["status"], "completed");
     assert_eq!(count(&app.db, "SELECT n_answers::bigint FROM run").await, 1);
     assert_invariants(&app.db).await;

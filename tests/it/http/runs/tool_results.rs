@@ -125,7 +125,7 @@ async fn of_two_calls_each_has_its_own_result_and_both_are_told_in_call_order() 
     app.give_result(&run, &second, &json!("second")).await.expect(200);
     let parked = app.rested(&run).await;
     assert_eq!(parked["status"], "requires_action");
-    assert_eq!(waiting_calls(&parked), [first.clone()]);
+    assert_eq!(waiting_calls(&parked), std::slice::from_ref(&first));
     assert_invariants(&app.db).await;
     app.give_result(&run, &first, &json!("first")).await.expect(200);
     assert_eq!(app.rested(&run).await["status"], "completed");
