@@ -10,7 +10,7 @@ use crate::domain::ledger::{Encoded, LedgerEntry, Purpose};
 use crate::domain::limits::Limits;
 use crate::domain::message::ReplyState;
 use crate::domain::run::{Failure, RunFacts};
-use crate::domain::tool::ToolOutcome;
+use crate::domain::tool::{PlannedCall, ToolOutcome};
 use crate::domain::wait::WaitRules;
 use crate::engine::Context;
 use crate::engine::compaction::{Compactor, Shortening};
@@ -219,8 +219,8 @@ impl Driver<'_> {
                 let tools = &self.prompter.tools;
                 let verdict = reply.text().and_then(|text| tools.verdict(&text));
                 // What became of a call is on record, whoever it had to wait for.
-                let mut calls = tools.plan(&reply);
-                calls.iter_mut().for_each(|call| call.waits = WaitRules::NONE);
+                let unwaited = |call| PlannedCall { waits: WaitRules::NONE, ..call };
+                let calls = tools.plan(&reply).into_iter().map(unwaited).collect();
                 Ok(Input::Replied { turn, attempt, reply, calls, verdict })
             }
             Some(Shortening::Drop(summary)) => Ok(Input::Compacted { turn, attempt, summary }),

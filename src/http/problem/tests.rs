@@ -37,6 +37,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
     let status = RunStatus::Completed;
     let [busy, unavailable, full, unknown, other] = StoreError::samples("SECRET");
     let active_run_id = Some(RunId::from(ID));
+    let call_id = || CallId("call_1".to_owned());
     let conflict = |conflict| E::Store(StoreError::Conflict(conflict));
     vec![
         (busy.into(), "database-busy"),
@@ -62,11 +63,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::RunAlreadyTerminal { status }, "run-already-terminal"),
         (E::RunNotActive { status }, "run-not-active"),
         (E::RunNotWaiting { status }, "run-not-waiting"),
-        (
-            E::ToolCallAlreadyAnswered { call_id: CallId("call_1".to_owned()) },
-            "tool-call-already-answered",
-        ),
-        (E::UnknownToolCall { call_id: CallId("call_1".to_owned()) }, "unknown-tool-call"),
+        (E::ToolCallAlreadyAnswered { call_id: call_id() }, "tool-call-already-answered"),
+        (E::UnknownToolCall { call_id: call_id() }, "unknown-tool-call"),
         (E::ThreadBusy { active_run_id }, "thread-busy"),
         (E::ToolNameConflict { name: "t".to_owned() }, "tool-name-conflict"),
         (E::VersionConflict, "version-conflict"),

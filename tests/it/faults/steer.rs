@@ -165,6 +165,11 @@ impl CommitObserver for Announcer {
     }
 }
 
+/// Waits for a commit of a run, if it is to be waited for.
+async fn committed(commits: &mut broadcast::Receiver<RunId>, run: Option<RunId>) {
+    while run.is_some() && run != Some(commits.recv().await.unwrap()) {}
+}
+
 #[tokio::test]
 async fn f67_a_cancel_and_the_end_of_a_run_have_one_winner_and_the_answer_names_it() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
@@ -178,14 +183,12 @@ async fn f67_a_cancel_and_the_end_of_a_run_have_one_winner_and_the_answer_names_
         async move {
             // The one commit of such a run is its end: half of the cancels begin with it, the others a
             // little before.
-            let is_at_the_end = n % 2 == 0;
+            let is_at_the_end = n.is_multiple_of(2);
             let mut ends = commits.subscribe();
             let delayed = json!({"text": "Hello.", "delay_ms": n % 16});
             let run =
                 engine.start(tenant, request(&agent_with(&[delayed], &[]))).await.unwrap().run;
-            if is_at_the_end {
-                while ends.recv().await.unwrap() != run.id {}
-            }
+            committed(&mut ends, is_at_the_end.then_some(run.id)).await;
             let answer = engine.cancel(tenant, run.id).await;
             let run = engine.wait(tenant, run.id, Duration::from_mins(1)).await.unwrap().unwrap();
             let is_cancelled = run.facts.status == RunStatus::Cancelled;

@@ -46,7 +46,7 @@ async fn a_schedule_is_made_read_listed_changed_and_removed() {
     let read = app.get(&path(&made)).await;
     let tag = read.header("etag").to_owned();
     assert_eq!(read.expect(200), made);
-    assert_eq!(app.all("/v1/schedules").await, [made.clone()]);
+    assert_eq!(app.all("/v1/schedules").await, std::slice::from_ref(&made));
     let change = yearly().to_string();
     let changed = send_text(&app, ("PUT", &path(&made)), &tag, &change).await.expect(200);
     assert_eq!((&changed["timezone"], &changed["id"]), (&json!("UTC"), &made["id"]));
