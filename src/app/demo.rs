@@ -19,6 +19,7 @@ use crate::domain::event::DeltaKind;
 use crate::domain::id::{AgentId, RunId, TenantId};
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::domain::page::PageRequest;
+use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::script::{ScriptCall, ScriptTurn};
 use crate::domain::step::{InputPart, InputText};
 use crate::domain::thread::{Announce, FramingPolicy};
@@ -122,6 +123,8 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
         input: vec![InputPart::Text(InputText { text: TASK.to_owned() })],
         max_steps: None,
         run_timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         budget: Budget::default(),
         key: None,
         metadata: std::collections::BTreeMap::default(),

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Context;
+use super::{Context, steer};
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::budget::Budget;
 use crate::domain::id::{KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::memory::Finding;
-use crate::domain::run::{Run, RunFacts};
+use crate::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use crate::domain::schedule::Firing;
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
@@ -59,6 +59,10 @@ pub struct StartRun {
     pub max_steps: Option<u32>,
     /// The run's own time limit.
     pub run_timeout: Option<Duration>,
+    /// What is done when the thread has an active run.
+    pub on_busy: OnBusy,
+    /// What becomes of it when the client that starts it goes away.
+    pub on_disconnect: OnDisconnect,
     /// What it may use up, where that is not what its agent says.
     pub budget: Budget,
     /// The caller's key; `None` for the operator's own.
@@ -91,6 +95,13 @@ pub(super) async fn start(
     let new = prepare(context, tenant, start).await?;
     match runs::accept(context.store(), tenant, &new).await {
         Ok(Accepted::Created) => {
+            context.claimable();
+            Ok(Started { run: new.run, is_replay: false })
+        }
+        Ok(Accepted::Enqueued(displaced)) => {
+            if let Some(displaced) = displaced {
+                steer::pass_wish_on(context, tenant, displaced);
+            }
             context.claimable();
             Ok(Started { run: new.run, is_replay: false })
         }
@@ -161,6 +172,8 @@ async fn prepare(
         reset,
         max_steps: start.max_steps,
         timeout,
+        on_busy: start.on_busy,
+        on_disconnect: start.on_disconnect,
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: start.input })),
         op_id: ids.random(),
         idempotency: start.idempotency,

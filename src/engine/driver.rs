@@ -16,9 +16,9 @@ use super::journal::{Journal, Stamp, records_of};
 use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
-use super::takeover::{explain, first_input, time_left, timed_out};
+use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context};
+use super::{CommitPoint, Context, steer};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
@@ -118,7 +118,11 @@ impl Driver {
             tally: RunTally::of(&loaded, &redactor),
             redactor,
         };
-        driver.go(first).await
+        driver.go(first).await?;
+        if driver.state.is_ended() {
+            steer::let_next_on(&driver.context, &driver.claim.tenant, thread).await;
+        }
+        Ok(())
     }
 
     async fn go(&mut self, first: Option<Input>) -> Result<(), StoreError> {
@@ -239,7 +243,6 @@ impl Driver {
 
     /// Decides, commits and folds one input.
     async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
-        let is_cancel = input == Input::Cancelled;
         self.journal.heard_answers(self.inbox.n_answers());
         let is_out_of_budget = self.purse.is_out();
         let around = Surroundings { is_out_of_budget, ..self.inbox.around(&self.limits) };
@@ -247,9 +250,7 @@ impl Driver {
         if records.is_empty() {
             return Ok(Hold::Kept);
         }
-        if input == Input::Claimed {
-            explain(&mut records, &self.claim);
-        }
+        remark(&input, &mut records, (&self.claim, &self.state), &mut self.journal.facts);
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
         let figures = heard.as_ref().map(|sent| sent.figures.clone());
@@ -261,7 +262,7 @@ impl Driver {
         let (before, rows, records) = (&self.state, &self.journal, &*records);
         let decided = Decided { state: before, after: &state, journal: rows, records };
         self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
-        batch.despite_cancel = is_cancel;
+        batch.despite_cancel = input == Input::Cancelled;
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
@@ -357,9 +358,8 @@ impl Driver {
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.record_sent().await;
         let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
-        let is_in_calls =
-            self.running.iter().any(|effect| matches!(effect, Effect::CallTool { .. }));
-        if is_in_calls {
+        let is_call = |effect: &Effect| matches!(effect, Effect::CallTool { .. });
+        if self.running.iter().any(is_call) {
             lease::abandon(store, tenant, (*run, *token), Fault::Drained).await?;
         } else {
             lease::release(store, tenant, *run, *token).await?;

@@ -13,6 +13,7 @@ mod accept;
 mod agents;
 mod answers;
 mod budget;
+mod client;
 mod compact;
 mod compaction;
 mod context;
@@ -38,6 +39,7 @@ mod replies;
 mod sanitise;
 mod schedules;
 mod sent;
+mod steer;
 mod tail;
 mod takeover;
 mod tally;
@@ -78,15 +80,14 @@ use crate::domain::budget::Prices;
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::Run;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
+use crate::store::Store;
 use crate::store::messages::{self, Added};
-use crate::store::steer::{self, Steered};
-use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
 use context::Context;
@@ -251,10 +252,12 @@ impl Engine {
         told::tell(&self.context, (tenant, channel), run, events).await
     }
 
-    /// The client that a run was started for went away before it had what it waited for.
+    /// The client that a run was started for went away before it had what it waited for. The run does
+    /// what it was started to do then.
     pub fn client_gone(&self, tenant: &TenantId, run: RunId) {
         tracing::debug!(%tenant, %run, "the client of a run is gone");
         self.context.parts.observer.on_client_gone(run);
+        client::gone(&self.context, tenant, run);
     }
 
     /// Waits until a run has ended or needs a caller, at most so long. Answers the run as it stands then; `None` when
@@ -276,21 +279,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, or it has ended.
     pub async fn cancel(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        match steer::cancel(context.store(), tenant, run, context.now()).await? {
-            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
-            // Cancelling twice is no mistake.
-            Steered::Refused(run) if run.facts.status == RunStatus::Cancelled => Ok(run),
-            Steered::Refused(run) => {
-                Err(AgentlingError::RunAlreadyTerminal { status: run.facts.status })
-            }
-            Steered::Done(run) => Ok(self.told(tenant, run)),
-            Steered::Requested(run) => {
-                context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
-                context.steered(run.id);
-                Ok(run)
-            }
-        }
+        steer::cancel(&self.context, tenant, run).await
     }
 
     /// Asks a run to stop at the next boundary.
@@ -298,17 +287,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, or it is not active.
     pub async fn interrupt(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        match steer::interrupt(context.store(), tenant, run, context.now()).await? {
-            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
-            Steered::Refused(run) => Err(AgentlingError::RunNotActive { status: run.facts.status }),
-            Steered::Done(run) => Ok(self.told(tenant, run)),
-            Steered::Requested(run) => {
-                context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
-                context.steered(run.id);
-                Ok(run)
-            }
-        }
+        steer::interrupt(&self.context, tenant, run).await
     }
 
     /// Lets an interrupted run go on.
@@ -316,22 +295,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, it is not interrupted, or its thread went on without it.
     pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        if context.tasks.is_stopping() {
-            return Err(AgentlingError::Draining);
-        }
-        match steer::resume(context.store(), tenant, run, context.now()).await {
-            Ok(Steered::NoSuchRun) => Err(AgentlingError::NotFound { kind: "run" }),
-            Ok(Steered::Refused(run) | Steered::Requested(run)) => {
-                Err(AgentlingError::RunNotWaiting { status: run.facts.status })
-            }
-            Ok(Steered::Done(run)) => {
-                context.claimable();
-                Ok(self.told(tenant, run))
-            }
-            Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
-            Err(error) => Err(error.into()),
-        }
+        steer::resume(&self.context, tenant, run).await
     }
 
     /// Adds a message to a run, which it hears when its next turn begins. Nobody has to be woken for
@@ -383,12 +347,5 @@ impl Engine {
         asked: CompactThread,
     ) -> Result<Option<Step>, AgentlingError> {
         compact::compact(&self.context, tenant, asked).await
-    }
-
-    /// Tells watchers that a run was changed by a caller.
-    fn told(&self, tenant: &TenantId, run: Run) -> Run {
-        self.context.feed.publisher(tenant, run.id).committed();
-        self.context.hints.changed(run.id);
-        run
     }
 }

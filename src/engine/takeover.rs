@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::Context;
 use crate::domain::fault::Fault;
-use crate::domain::run::{Failure, FailureCause};
+use crate::domain::run::{Failure, FailureCause, RunFacts};
 use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome};
 use crate::machine::input::Input;
-use crate::machine::poisoned;
 use crate::machine::record::Record;
+use crate::machine::state::State;
+use crate::machine::{poisoned, stopped};
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 
@@ -47,8 +48,22 @@ fn given_up(last: Option<Fault>) -> Failure {
     Failure { detail, ..failure }
 }
 
+/// Says beside what is decided what nobody decides: why calls are in doubt, and what a cancel stopped.
+pub(super) fn remark(
+    input: &Input,
+    records: &mut [Record],
+    (claim, state): (&Claim, &State),
+    facts: &mut RunFacts,
+) {
+    match input {
+        Input::Claimed => explain(records, claim),
+        Input::Cancelled => facts.stopped = Some(stopped(state, records)),
+        _ => {}
+    }
+}
+
 /// Says of calls whose outcome is in doubt that it is so because of a shutdown.
-pub(super) fn explain(records: &mut [Record], claim: &Claim) {
+fn explain(records: &mut [Record], claim: &Claim) {
     if claim.last_fault != Some(Fault::Drained) {
         return;
     }

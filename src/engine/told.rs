@@ -9,9 +9,9 @@ use crate::domain::id::TenantId;
 use crate::domain::page::PageRequest;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
-use crate::domain::step::Step;
+use crate::domain::step::{InputPart, Step};
 use crate::error::AgentlingError;
-use crate::store::{events, steps};
+use crate::store::{events, runs, steps};
 
 use redaction::Redactors;
 
@@ -27,6 +27,8 @@ pub struct Told {
     pub events: Vec<RunEvent>,
     /// The steps that they are about, as they are stored.
     pub steps: Vec<Step>,
+    /// What was asked, where no step says it: the run waits for its thread, or never had its turn.
+    pub asked: Option<Vec<InputPart>>,
     /// What is kept from callers.
     pub redactors: Redactors,
     /// The bytes of the steps, where it was asked for.
@@ -95,7 +97,10 @@ pub(super) async fn tell(
     };
     let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
     let redactors = redaction::redactors(context, tenant, channel, places).await?;
-    Ok(Told { run: run.clone(), events, steps, redactors, bytes: 0 })
+    let has_no_step = steps.is_empty() && events.iter().any(|it| it.name == EventName::RunCreated);
+    let asked =
+        if has_no_step { runs::input(context.store(), tenant, run.id).await? } else { None };
+    Ok(Told { run: run.clone(), events, steps, asked, redactors, bytes: 0 })
 }
 
 /// As many of some events, from the first one on, as are told in so many bytes.

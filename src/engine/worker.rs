@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use uuid::Uuid;
 
-use super::Context;
 use super::driver::Driver;
 use super::relay::relay_loop;
+use super::{Context, steer};
 use crate::domain::fault::Fault;
 use crate::store::lease::{self, Claim, Terms};
 use crate::store::{StoreError, answers, budget, deltas, idempotency};
@@ -122,6 +122,7 @@ pub(super) async fn drained(context: &Context) {
 }
 
 async fn sweep(context: &Context) -> Result<(), StoreError> {
+    steer::sweep(context).await?;
     let n_woken =
         answers::wake_overdue(context.store()).await? + budget::wake(context.store()).await?;
     if lease::sweep(context.store()).await? + n_woken > 0 {

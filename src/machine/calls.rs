@@ -7,6 +7,7 @@ use super::turn::{self, RECLAIMS, unrun};
 use super::wait;
 use crate::domain::id::CallId;
 use crate::domain::message::{Reply, ReplyState, ToolCallPart};
+use crate::domain::run::Stopped;
 use crate::domain::tool::{CallState, EffectClass, OutcomeKind, PlannedCall, ToolOutcome};
 use crate::domain::wait::{CallAnswer, WaitReason, WaitRules};
 
@@ -145,6 +146,25 @@ pub(super) fn stop(
         }
     }
     draft.push(Record::Ended(ending));
+}
+
+/// What these records of a cancel stop in this state.
+pub fn stopped(state: &State, records: &[Record]) -> Stopped {
+    let is_thinking = *state.phase() == Phase::Thinking;
+    let mut stopped = Stopped {
+        turns_aborted: is_thinking.then_some(state.turn()).into_iter().collect(),
+        ..Stopped::default()
+    };
+    for record in records {
+        let Record::CallEnded { outcome } = record else { continue };
+        let call_id = outcome.tool_call_id.clone();
+        if outcome.kind == OutcomeKind::InDoubt {
+            stopped.calls_in_doubt.push(call_id);
+        } else if outcome.attempts == 0 {
+            stopped.calls_not_started.push(call_id);
+        }
+    }
+    stopped
 }
 
 fn keep_partial(draft: &mut Draft<'_>, partial: Option<Reply>, kind: OutcomeKind) {

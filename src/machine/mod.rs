@@ -22,6 +22,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+pub use self::calls::stopped;
 pub use self::draft::poisoned;
 
 use self::draft::Draft;

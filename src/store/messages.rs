@@ -106,7 +106,7 @@ async fn try_add(
                 AND (NOT closing OR resumed OR status = 'interrupted')
                 AND n_messages - n_messages_taken < $3
                 -- A run whose thread went on without it cannot be resumed any more.
-                AND (status <> 'interrupted' OR NOT EXISTS (
+                AND (status <> 'interrupted' OR enqueued_task IS NOT NULL OR NOT EXISTS (
                     SELECT
                       FROM step s
                      WHERE s.tenant_id = run.tenant_id

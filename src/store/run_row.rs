@@ -21,6 +21,7 @@ pub(super) struct RunRow {
     pub(super) output: Option<String>,
     pub(super) failure: Option<String>,
     pub(super) requires_action: Option<String>,
+    pub(super) stopped: Option<String>,
     pub(super) turn: i32,
     pub(super) attempt: i32,
     pub(super) n_steps: i32,
@@ -50,6 +51,7 @@ impl TryFrom<RunRow> for Run {
             output: at.json_opt("output", row.output.as_deref())?,
             failure: at.json_opt("failure", row.failure.as_deref())?,
             requires_action: at.json_opt("requires_action", row.requires_action.as_deref())?,
+            stopped: at.json_opt("stopped", row.stopped.as_deref())?,
             usage: Usage {
                 input: at.count("usage_input", row.usage_input)?,
                 output: at.count("usage_output", row.usage_output)?,

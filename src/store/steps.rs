@@ -1,6 +1,6 @@
 //! Steps as they are read: the appended rows together with the outcomes of their calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use chrono::{DateTime, Utc};
@@ -12,7 +12,7 @@ use super::{Store, StoreError};
 use crate::domain::id::{CallId, RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::request::{BodyHash, RequestFigures};
-use crate::domain::step::{Step, StepContent};
+use crate::domain::step::{Step, StepContent, ToolsStep};
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
 use crate::domain::wait::{WaitReason, WaitRules};
 
@@ -294,9 +294,54 @@ pub async fn memory(
     memory_from: i64,
 ) -> Result<Vec<Step>, StoreError> {
     let range = Range { thread, after: memory_from - 1, run: None, limit: i64::MAX };
-    let (steps, calls) = read(store.api(), tenant, range).await?;
+    let (mut steps, calls) = read(store.api(), tenant, range).await?;
+    leave_out(store.api(), tenant, (thread, None), &mut steps).await?;
     let open = calls.iter().find(|call| call.state != CallState::Ended).map(|call| call.step_seq);
     Ok(steps.into_iter().take_while(|step| open.is_none_or(|open| step.seq < open)).collect())
+}
+
+/// Puts something that says nothing in the place of each step of a run that was rolled back, so that
+/// every other step keeps its place. A run that goes on, to be cancelled, knows its own steps.
+pub(super) async fn leave_out(
+    pool: &PgPool,
+    tenant: &TenantId,
+    (thread, goes_on): (ThreadId, Option<RunId>),
+    steps: &mut [Step],
+) -> Result<(), StoreError> {
+    let rolled_back = sqlx::query_scalar!(
+        // A fork leaves out what had been rolled back when it was made.
+        "SELECT run_id
+           FROM run
+          WHERE tenant_id = $1
+            AND thread_id = $2
+            AND rolled_back_at IS NOT NULL
+          UNION
+         SELECT r.run_id
+           FROM thread t
+           JOIN thread_segment g
+             ON g.tenant_id = t.tenant_id
+            AND g.thread_id = t.thread_id
+           JOIN run r
+             ON r.tenant_id = g.tenant_id
+            AND r.thread_id = g.source_id
+            AND r.rolled_back_at <= t.created_at
+          WHERE t.tenant_id = $1
+            AND t.thread_id = $2",
+        tenant.as_str(),
+        thread.uuid()
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::of_read)?;
+    let rolled_back: BTreeSet<RunId> = rolled_back.into_iter().flatten().map(RunId::from).collect();
+    for step in steps {
+        let run = step.run_id.filter(|run| Some(*run) != goes_on);
+        if run.is_some_and(|run| rolled_back.contains(&run)) {
+            step.content = StepContent::Tools(ToolsStep { added: Vec::new(), removed: Vec::new() });
+            step.request = None;
+        }
+    }
+    Ok(())
 }
 
 /// A step by its id.

@@ -326,7 +326,7 @@ pub(super) async fn lock(
     if locked.is_none() { Ok(None) } else { read(tx, tenant, id).await }
 }
 
-/// Refuses when a run is active on a thread that is locked.
+/// Refuses when a run is active on a thread that is locked, or waits for it.
 pub(super) async fn refuse_if_busy(
     tx: &mut PgConnection,
     tenant: &TenantId,
@@ -337,7 +337,10 @@ pub(super) async fn refuse_if_busy(
            FROM run
           WHERE tenant_id = $1
             AND thread_id = $2
-            AND status IN ('queued', 'running', 'requires_action')",
+            AND status IN ('queued', 'running', 'requires_action')
+          -- The active one, or else the first of those that wait for the thread.
+          ORDER BY queue_place NULLS FIRST
+          LIMIT 1",
         tenant.as_str(),
         id.uuid()
     )

@@ -43,6 +43,11 @@ pub(super) fn drive(
 ) -> Driven {
     let requests = u64::try_from(course.n_requests()).unwrap_or(u64::MAX);
     let mut replayed = Replayed { requests, ..Replayed::default() };
+    // Nothing came of a run that ended before any worker had it; it may not even have had its turn on its
+    // thread.
+    if loaded.run.facts.started_at.is_none() {
+        return Driven { replayed, made: None };
+    }
     if !rewind(&mut loaded) {
         replayed.missing.push(Missing::Steps);
         return Driven { replayed, made: None };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Context;
 use super::accept::{self, StartRun, ThreadChoice, WhichAgent};
 use crate::domain::budget::Budget;
+use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::schedule::{Firing, OnOverlap, Schedule, SkipReason};
 use crate::error::AgentlingError;
 use crate::store::agents::AgentRef;
@@ -97,6 +98,8 @@ fn request(schedule: &Schedule, firing: Firing) -> StartRun {
         input: schedule.input.clone(),
         max_steps: None,
         run_timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         metadata: schedule.metadata.clone(),
         idempotency: None,
         budget: Budget::default(),

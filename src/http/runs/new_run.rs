@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::budget::Budget;
 use crate::domain::id::{AgentId, KeyId, RunId, ThreadId, WebhookId};
+use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -49,6 +50,13 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400_000)]
     run_timeout_ms: Option<u64>,
+    /// What is done when the thread has an active run; only with `thread_id`.
+    #[serde(default)]
+    on_busy: OnBusy,
+    /// What becomes of the run when the client that waits for it with `Prefer: wait`, or streams it with
+    /// the request that starts it, goes away.
+    #[serde(default)]
+    on_disconnect: OnDisconnect,
     /// What the run may use up; what is absent is bounded as its agent says.
     #[serde(default)]
     budget: Budget,
@@ -125,6 +133,8 @@ impl NewRun {
             input,
             max_steps: self.max_steps,
             run_timeout: self.run_timeout_ms.map(Duration::from_millis),
+            on_busy: self.on_busy,
+            on_disconnect: self.on_disconnect,
             budget: self.budget,
             key,
             metadata: self.metadata,

@@ -13,7 +13,7 @@ use crate::domain::event::{BudgetWarning, EventData, EventName, ModelName, RunEv
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
 use crate::domain::money::Money;
-use crate::domain::run::{Run, RunStatus, StopReason};
+use crate::domain::run::{Run, RunStatus, StopReason, Stopped};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
 use crate::domain::wait::RequiresAction;
@@ -57,6 +57,9 @@ pub(crate) struct RunView {
     /// What it waits for; only while its status is `requires_action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     requires_action: Option<RequiresAction>,
+    /// What was stopped; only of a run that was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<Stopped>,
     /// Tokens of all recorded replies.
     usage: Usage,
     /// What they cost, as far as their prices are known.
@@ -65,7 +68,7 @@ pub(crate) struct RunView {
     /// What it may use up by its own bounds.
     #[serde(skip_serializing_if = "Budget::is_empty")]
     budget: Budget,
-    /// Steps it has appended.
+    /// Steps it has, its task included.
     steps: u32,
     /// The current or last turn; 0 before the first.
     turn: u32,
@@ -102,6 +105,7 @@ impl From<Run> for RunView {
             output: facts.output,
             error: facts.failure.as_ref().map(ProblemView::from),
             requires_action: facts.requires_action.filter(|_| waits),
+            stopped: facts.stopped,
             usage: facts.usage,
             cost: facts.cost,
             budget: run.budget,
@@ -242,6 +246,8 @@ pub(crate) struct EventBook {
     told: Arc<Told>,
     /// The steps that the events are about, as callers may read them.
     steps: BTreeMap<i64, Step>,
+    /// What was asked, where no step says it.
+    asked: Option<Vec<InputPart>>,
 }
 
 impl EventBook {
@@ -249,7 +255,8 @@ impl EventBook {
     pub(crate) fn new(told: Arc<Told>) -> Self {
         let steps = told.steps.iter().cloned();
         let steps = steps.map(|step| (step.seq, told.redactors.step(step))).collect();
-        Self { told, steps }
+        let asked = told.asked.clone().map(|parts| told.redactors.input(&told.run, parts));
+        Self { told, steps, asked }
     }
 
     /// Whether it is of these events.
@@ -322,10 +329,11 @@ impl EventBook {
     }
 
     fn input(&self) -> Option<Vec<InputPart>> {
-        self.steps.values().find_map(|step| match &step.content {
+        let given = self.steps.values().find_map(|step| match &step.content {
             StepContent::Task(task) => Some(task.parts.clone()),
             _ => None,
-        })
+        });
+        given.or_else(|| self.asked.clone())
     }
 
     fn call_event(&self, event: &RunEvent, at: (i64, u32), turn: u32) -> Option<EventView> {

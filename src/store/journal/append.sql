@@ -2,7 +2,7 @@
 --
 -- $1 tenant   $2 run   $3 lease token   $4 expected next_seq   $5 expected next_event_seq
 -- $6 op id    $7 epoch $8 now           $9 goes through despite a cancel
--- $78 the op id of the append before
+-- $78 the op id of the append before   $79 what the cancel stopped
 WITH guard AS (
     UPDATE run
        SET status = $10,
@@ -24,6 +24,7 @@ WITH guard AS (
            redactions = ($54::text)::json,
            cost = $77,
            requires_action = ($64::text)::json,
+           stopped = ($79::text)::json,
            -- Waits that began before have their end in their rows; those that begin now are in $65.
            wake_at = CASE WHEN $10 = 'requires_action' THEN least(
                deadline_at,

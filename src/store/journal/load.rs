@@ -84,7 +84,8 @@ pub async fn load(
     let all = at.count("n_messages", row.n_messages)?;
     let run = Run::try_from(row.run())?;
     let range = Range { thread: run.thread_id, after: memory_from - 1, run: None, limit: i64::MAX };
-    let (steps, calls) = steps::read(store.worker(), tenant, range).await?;
+    let (mut steps, calls) = steps::read(store.worker(), tenant, range).await?;
+    steps::leave_out(store.worker(), tenant, (run.thread_id, Some(id)), &mut steps).await?;
     let fallback = asked_fallback(store, tenant, id, &agent).await?;
     let n_answers = at.count("n_answers", n_answers)?;
     let has_waiting = calls.iter().any(|call| call.state == CallState::Waiting);
@@ -242,6 +243,8 @@ impl LoadRow {
             output: self.output,
             failure: self.failure,
             requires_action: self.requires_action,
+            // A run that is loaded goes on.
+            stopped: None,
             turn: self.turn,
             attempt: self.attempt,
             n_steps: self.n_steps,

@@ -21,6 +21,7 @@ pub async fn load_as_begun(
         let thread = loaded.run.thread_id;
         let range = Range { thread, after: began - 1, run: None, limit: i64::MAX };
         (loaded.steps, loaded.calls) = steps::read(store.worker(), tenant, range).await?;
+        steps::leave_out(store.worker(), tenant, (thread, Some(id)), &mut loaded.steps).await?;
         loaded.memory_from = began;
     }
     let end = loaded.head.next_seq;

@@ -56,12 +56,15 @@
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
 //! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
-//! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` |
+//! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` `f63_a_client_that_goes_away_ends_its_run_where_it_was_asked_to` `f63_a_client_that_goes_away_leaves_its_run_alone_where_nothing_else_was_asked` `f63_a_client_that_was_served_may_go_away` |
 //! | F-64 | `f64_readers_that_do_not_read_take_little_memory` `f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again` `f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing` |
 //! | F-65 | `f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list` `f65_readers_that_come_back_in_mid_turn_get_one_snapshot_and_all_of_the_reply` `f65_readers_on_another_server_see_the_deltas_of_a_reply_and_nothing_twice` `f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run` |
 //! | F-66 | `f66_many_readers_of_a_run_share_one_look_at_it` `f66_readers_that_lose_a_server_together_do_not_come_back_together` |
+//! | F-67 | `f67_a_cancel_and_the_end_of_a_run_have_one_winner_and_the_answer_names_it` |
+//! | F-68 | `f68_a_queued_run_is_cancelled_at_once` `f68_a_run_that_is_claimed_or_thinks_is_cancelled_and_its_turn_is_aborted` `f68_a_run_in_a_tool_is_cancelled_and_what_was_sent_is_told_by_its_effect` `f68_a_run_that_waits_for_a_caller_is_cancelled` `f68_a_run_that_waits_for_its_thread_is_cancelled_and_leaves_no_step` `f68_a_cancel_during_a_drain_is_carried_out_by_the_next_server` `f68_a_wish_that_is_given_to_another_replica_is_heard` |
 //! | F-69 | `f69_of_answers_that_race_on_two_servers_one_is_taken` `f69_the_same_result_from_two_clients_is_taken_from_both` |
 //! | F-70 | `f70_a_result_that_never_comes_is_a_timeout` |
+//! | F-71 | `f71_of_many_creates_on_one_thread_one_is_active_and_the_others_are_refused` `f71_creates_that_may_wait_run_one_after_the_other_and_are_never_interleaved` `f71_a_run_may_interrupt_the_one_before_it` `f71_a_run_may_roll_the_one_before_it_back_and_no_model_is_told_of_that_any_more` `f71_a_run_that_waits_for_its_thread_is_found_again_by_its_key` `f71_a_run_goes_on_though_the_worker_of_the_one_before_it_died_with_its_end` `f71_a_run_whose_time_is_over_before_its_turn_fails` |
 //! | F-72 | `f72_f73_a_flood_of_one_tenant_delays_the_run_of_another_by_no_more_than_a_round` |
 //! | F-73 | `f72_f73_a_flood_of_one_tenant_delays_the_run_of_another_by_no_more_than_a_round` |
 //! | F-74 | `f74_endpoints_that_fail_hold_no_run_up_and_are_told_later_under_the_same_id` `f74_an_endpoint_that_never_answers_is_given_up_in_the_end` |
@@ -81,6 +84,7 @@ mod kill_points;
 mod model;
 mod postgres;
 mod soak;
+mod steer;
 mod streams;
 mod waits;
 

@@ -5,7 +5,7 @@ use agentling::domain::event::{DeltaKind, EventName};
 use agentling::domain::fault::Fault;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
-use agentling::domain::run::{RunStatus, StopReason};
+use agentling::domain::run::{OnBusy, OnDisconnect, RunStatus, StopReason};
 use agentling::domain::run_message::Voice;
 use agentling::domain::schedule::{OnOverlap, SkipReason};
 use agentling::domain::step::StepKind;
@@ -45,6 +45,11 @@ async fn the_database_allows_exactly_the_labels_that_the_types_have() {
         (
             "run_stop_reason",
             labels(&StopReason::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
+        ),
+        ("run_on_busy", labels(&OnBusy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
+        (
+            "run_on_disconnect",
+            labels(&OnDisconnect::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
         ),
         ("step_kind", labels(&StepKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
         ("run_event_name", labels(&EventName::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),

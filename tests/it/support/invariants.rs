@@ -165,6 +165,30 @@ const RULES: &[Rule] = &[
           WHERE (r.status = 'running') IS DISTINCT FROM (l.expires_at IS NOT NULL)",
     ),
     (
+        "the runs of a thread follow each other",
+        "SELECT concat(run_id, ' in ', other) FROM (
+             SELECT s.run_id, lag(s.run_id) OVER w AS before, min(s.seq) OVER (
+                        PARTITION BY s.tenant_id, s.run_id) AS first, s.seq,
+                    lag(s.run_id) OVER w AS other
+               FROM step s WINDOW w AS (PARTITION BY s.tenant_id, s.thread_id ORDER BY s.seq)) told
+          WHERE run_id IS NOT NULL AND before IS DISTINCT FROM run_id AND seq <> first",
+    ),
+    (
+        "a run that was rolled back was cancelled, or is about to be",
+        "SELECT concat(run_id, ' ', status) FROM run
+          WHERE rolled_back_at IS NOT NULL AND status <> 'cancelled' AND cancel_requested_at IS NULL",
+    ),
+    (
+        "a cancelled run says what was stopped, and its calls agree",
+        "SELECT concat(r.run_id, ' ', r.stopped) FROM run r
+          WHERE r.status = 'cancelled'
+            AND (r.stopped IS NULL OR EXISTS (
+                SELECT FROM tool_call c
+                 WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id)
+                   AND (r.stopped->'calls_not_started')::jsonb ? c.call_id
+                   AND (c.attempt > 0 OR c.outcome->>'kind' <> 'cancelled')))",
+    ),
+    (
         "epochs never go back",
         "SELECT run_id::text FROM (
              SELECT run_id, epoch, lag(epoch) OVER (PARTITION BY tenant_id, run_id ORDER BY seq)
@@ -181,8 +205,11 @@ const RULES: &[Rule] = &[
     (
         "a run knows where its steps end, and counts them",
         "SELECT r.run_id::text FROM run r
-          WHERE (r.next_seq, r.n_steps) <> (SELECT max(seq) + 1, count(*) FROM step s
-                                             WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))",
+          WHERE CASE WHEN r.enqueued_task IS NULL
+                     THEN (r.next_seq, r.n_steps) <> (SELECT max(seq) + 1, count(*) FROM step s
+                              WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))
+                     ELSE EXISTS (SELECT FROM step s
+                              WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id)) END",
     ),
     (
         "a run counts its messages, which are numbered 1..n, and those that have entered it",

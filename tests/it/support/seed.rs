@@ -6,7 +6,7 @@ use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
 use agentling::domain::budget::Budget;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
-use agentling::domain::run::{Run, RunFacts};
+use agentling::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
 use agentling::domain::thread::{Framing, Thread};
 use agentling::engine::{StartRun, ThreadChoice, WhichAgent};
@@ -52,6 +52,8 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         input: vec![InputPart::Text(InputText { text: "go on".to_owned() })],
         max_steps: None,
         run_timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         budget: Budget::default(),
         key: None,
         metadata: Metadata::new(),
@@ -94,6 +96,8 @@ pub(crate) fn new_run() -> NewRun {
         reset: false,
         max_steps: None,
         timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
