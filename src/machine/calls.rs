@@ -61,9 +61,12 @@ pub(super) fn starting(draft: &mut Draft<'_>, call_ids: &[CallId]) {
 }
 
 /// Puts calls on record as started, or as waiting for what has to come first. Without a budget for
-/// them none of a turn is, so nothing is under way that would be left alone.
+/// them none of a turn is. What is set aside when the first of them starts is for all of them, so that
+/// where one is under way there is a budget for the others.
 fn start(draft: &mut Draft<'_>, mut call_ids: Vec<CallId>) {
-    if draft.is_out_of_budget && !call_ids.is_empty() {
+    let runs = |call: &Call| call.state() == CallState::Started;
+    let is_first = !draft.state.open_calls().any(runs);
+    if draft.is_out_of_budget && is_first && !call_ids.is_empty() {
         return wait::park(draft, WaitReason::BudgetExhausted);
     }
     let needs = |call_id: &CallId| draft.state.call(call_id).and_then(Call::needs);
@@ -134,6 +137,8 @@ pub(super) fn stop(
     match draft.state.phase() {
         Phase::Blank | Phase::Ended(_) => return,
         Phase::Ready => {}
+        // Of a run that waits no reply is under way.
+        Phase::Thinking if draft.state.parked().is_some() => {}
         Phase::Thinking => keep_partial(draft, partial, kind),
         Phase::Acting => {
             close_open(draft, kind);

@@ -78,9 +78,10 @@ pub(super) fn model_failed(
 /// Takes the shorter form on record; the model is then asked what is due all the same. A turn that does
 /// not fit after that will not fit after another time, so it counts once a turn.
 pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
-    if !draft.state.is_compacted() {
-        draft.push(Record::Compacted { turn: draft.state.turn(), summary });
+    if draft.state.is_compacted() {
+        return;
     }
+    draft.push(Record::Compacted { turn: draft.state.turn(), summary });
     if draft.is_out_of_budget {
         wait::park(draft, WaitReason::BudgetExhausted);
     }

@@ -178,7 +178,9 @@ fn unrepeatable(journal: &[Record]) -> BTreeSet<CallId> {
         let Record::Replied { calls, .. } = record else { return None };
         Some(calls)
     });
-    let calls = replied.flatten().filter(|call| call.effect == EffectClass::AtMostOnce);
+    let runs_once =
+        |call: &&PlannedCall| call.effect == EffectClass::AtMostOnce && !call.waits.by_client;
+    let calls = replied.flatten().filter(runs_once);
     calls.map(|call| call.call_id.clone()).collect()
 }
 
@@ -226,7 +228,9 @@ fn check(story: &Story, crashes: &[usize], undisturbed: &Played) {
             assert_eq!(kind, OutcomeKind::InDoubt, "{call}: {crashes:?}");
             n_doubts += 1;
         } else if kind == OutcomeKind::Success {
-            assert_eq!(played.sent[&call], 1, "what succeeded was sent: {crashes:?}");
+            // Of a call that is held a caller may say that it took effect, though it was never sent.
+            let times = played.sent.get(&call).copied();
+            assert!(times.is_none_or(|times| times == 1), "{call}: {times:?}, {crashes:?}");
         }
     }
     assert!(n_crashes > 0 || n_doubts == 0);
