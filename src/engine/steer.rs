@@ -103,9 +103,11 @@ pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
             error_id: ErrorId::from(context.parts.ids.sortable()),
         };
         let now = context.now();
-        let ended = steer::time_out(context.store(), &tenant, run, failure, now).await?;
-        if let Steered::Done(run) = ended {
-            changed(context, &tenant, run);
+        match steer::time_out(context.store(), &tenant, run, failure, now).await {
+            Ok(Steered::Done(run)) => drop(changed(context, &tenant, run)),
+            Ok(_) => {}
+            // Somebody has its thread; the others are not to wait for that.
+            Err(error) => tracing::warn!(%run, %error, "a run whose time is over was not ended"),
         }
     }
     for (tenant, thread) in thread_queue::stranded(context.store()).await? {

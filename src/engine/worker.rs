@@ -121,23 +121,31 @@ pub(super) async fn drained(context: &Context) {
     context.leases.emptied().await;
 }
 
-async fn sweep(context: &Context) -> Result<(), StoreError> {
-    steer::sweep(context).await?;
-    let n_woken =
-        answers::wake_overdue(context.store()).await? + budget::wake(context.store()).await?;
-    if lease::sweep(context.store()).await? + n_woken > 0 {
+/// Looks for what nobody else sees to. What one part of it fails at holds none of the others up, and runs
+/// whose worker was lost come first: how soon they go on is promised.
+async fn sweep(context: &Context) {
+    let store = context.store();
+    let n_claimable = swept("leases", lease::sweep(store).await)
+        + swept("waits", answers::wake_overdue(store).await)
+        + swept("budgets", budget::wake(store).await);
+    if n_claimable > 0 {
         context.claimable();
     }
-    idempotency::forget_old(context.store()).await?;
-    deltas::forget_old(context.store()).await?;
-    Ok(())
+    swept("threads", steer::sweep(context).await);
+    swept("idempotency keys", idempotency::forget_old(store).await);
+    swept("deltas", deltas::forget_old(store).await);
+}
+
+fn swept<T: Default>(what: &str, done: Result<T, StoreError>) -> T {
+    done.unwrap_or_else(|error| {
+        tracing::warn!(what, %error, source = ?error, "a part of the sweep did not go through");
+        T::default()
+    })
 }
 
 async fn sweep_loop(context: Arc<Context>) {
     while !context.tasks.is_stopping() {
-        if let Err(error) = sweep(&context).await {
-            tracing::warn!(%error, source = ?error, "the sweep did not go through");
-        }
+        sweep(&context).await;
         let pause = context.parts.settings.sweep.mul_f64(0.8 + 0.4 * context.jitter());
         tokio::select! {
             () = context.tasks.stopping() => {}

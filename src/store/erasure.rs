@@ -241,7 +241,7 @@ async fn bury_run(
         "UPDATE thread t
             SET revision = revision + 1, updated_at = $3,
                 memory_from = least(memory_from, 1 + (
-                    SELECT coalesce(max(s.seq), 0)
+                    SELECT greatest(max(s.seq), t.forked_at, 0)
                       FROM step s
                      WHERE s.tenant_id = t.tenant_id
                        AND s.thread_id = t.thread_id))

@@ -9,6 +9,7 @@ use super::{Conflict, Store, StoreError, budget, patience, thread_queue, threads
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunFailure, RunStatus, Stopped};
+use crate::domain::thread::Thread;
 
 /// How a wish of a caller was received.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,11 +133,13 @@ async fn try_steer(
     };
     let mut tx = store.critical().begin().await.map_err(StoreError::of_read)?;
     // Locks are taken in one order everywhere: the thread, then the run.
-    let head_seq = threads::lock(&mut tx, tenant, thread).await?.map(|thread| thread.head_seq);
+    let on = threads::lock(&mut tx, tenant, thread).await?;
     let Some(locked) = lock(&mut tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };
     if *wish == Wish::Resume && locked.0.facts.status == RunStatus::Interrupted {
         threads::refuse_if_busy(&mut tx, tenant, thread).await?;
-        if !locked.1.is_enqueued && head_seq != Some(locked.1.seq - 1) {
+        let last = locked.1.seq - 1;
+        let goes_on = |on: Thread| on.head_seq == last && on.memory_from <= last;
+        if !locked.1.is_enqueued && !on.is_some_and(goes_on) {
             return Err(StoreError::Conflict(Conflict::Stale));
         }
     }

@@ -155,7 +155,9 @@ pub(super) async fn admit(
     thread: ThreadId,
     now: DateTime<Utc>,
 ) -> Result<Option<RunId>, StoreError> {
-    let Some(locked) = threads::lock(tx, tenant, thread).await? else { return Ok(None) };
+    if threads::lock(tx, tenant, thread).await?.is_none() {
+        return Ok(None);
+    }
     let row = sqlx::query!(
         r#"SELECT r.run_id, r.op_id, r.next_event_seq, r.enqueued_task::text AS "task!"
              FROM run r
@@ -180,7 +182,9 @@ pub(super) async fn admit(
     .await
     .map_err(StoreError::of_read)?;
     let Some(row) = row else { return Ok(None) };
-    let (run, seq) = (RunId::from(row.run_id), locked.head_seq + 1);
+    // Read after the thread was seen to be free: a worker appends without its lock.
+    let Some(free) = threads::lock(tx, tenant, thread).await? else { return Ok(None) };
+    let (run, seq) = (RunId::from(row.run_id), free.head_seq + 1);
     let at = At { table: "run", id: &run };
     let (task, resets): WaitingTask = at.json("enqueued_task", &row.task)?;
     if resets {

@@ -267,11 +267,16 @@ pub async fn replace_memory(
     now: DateTime<Utc>,
 ) -> Result<Option<Thread>, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    if lock(&mut tx, tenant, id).await?.is_none() {
+        return Ok(None);
+    }
+    refuse_if_busy(&mut tx, tenant, id).await?;
+    // A worker appends without the lock of the thread. Only what is read after the thread was seen to be
+    // free is sure to be its end.
     let Some(thread) = lock(&mut tx, tenant, id).await? else { return Ok(None) };
     if memory.seen.is_some_and(|seen| seen != (thread.revision, thread.head_seq)) {
         return Err(StoreError::Conflict(Conflict::Stale));
     }
-    refuse_if_busy(&mut tx, tenant, id).await?;
     let first_seq = thread.head_seq + 1;
     insert_steps(&mut tx, tenant, (id, first_seq), &memory.steps, now).await?;
     let metadata = memory.metadata.as_ref().unwrap_or(&thread.metadata);

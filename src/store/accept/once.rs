@@ -146,6 +146,9 @@ async fn place(
     } else if let Some(busy) = thread_queue::look(&mut *tx, tenant, thread.id).await? {
         return Ok(Some(Place::InQueue(busy)));
     }
+    // A worker appends without the lock of the thread. Only what is read after the thread was seen to be
+    // free is sure to be its end.
+    let Some(thread) = threads::lock(&mut *tx, tenant, thread.id).await? else { return Ok(None) };
     if new.reset {
         start_memory_at(tx, tenant, thread.id, thread.head_seq + 1).await?;
     }

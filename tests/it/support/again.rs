@@ -43,7 +43,11 @@ pub(crate) async fn divergences(db: &TestDb) -> Vec<String> {
     let store = db.store();
     let engine = engine(&config, &store, &Surroundings::default()).await.unwrap();
     let runs: Vec<(String, Uuid)> = sqlx::query_as(
-        "SELECT tenant_id, run_id FROM run WHERE status NOT IN ('queued', 'running')",
+        "SELECT r.tenant_id, r.run_id FROM run r
+          WHERE r.status NOT IN ('queued', 'running')
+            -- What was erased cannot be told again.
+            AND NOT EXISTS (SELECT 1 FROM tombstone t
+                             WHERE (t.tenant_id, t.thread_id) = (r.tenant_id, r.thread_id))",
     )
     .fetch_all(&mut db.connect().await)
     .await

@@ -89,10 +89,6 @@ const RULES: &[Rule] = &[
           WHERE (state = 'ended') <> (outcome IS NOT NULL)",
     ),
     (
-        "a call that must not run twice was started once",
-        "SELECT call_id FROM tool_call WHERE effect = 'at_most_once' AND attempt > 1",
-    ),
-    (
         "nothing is written for a claim that is not yet",
         "SELECT r.run_id::text FROM run r
           WHERE r.epoch < (SELECT max(epoch) FROM step s
