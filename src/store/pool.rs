@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection, PgPool};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row as _};
 
 use super::StoreError;
 use super::patience::in_time;
@@ -202,9 +202,16 @@ const PROBE: Duration = Duration::from_secs(10);
 /// Whether a connection that comes back may be used again. It may be in the middle of an answer that was
 /// no longer waited for, and one that has fallen silent would take its place in the pool for ever; or
 /// its server may have become a standby, which takes no write.
+///
+/// Nor may a transaction be open on it: whoever stops waiting while a `BEGIN` is on its way leaves one, of
+/// which nobody knows. What the next user wrote would be acknowledged and lost with it. Outside of a
+/// transaction `now()` is the moment at which the very statement began.
 async fn is_of_use(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let asked = sqlx::query_scalar!(r#"SELECT NOT pg_is_in_recovery() AS "is_primary!""#);
-    in_time(SILENCE, asked.fetch_one(connection)).await
+    // As one message: of several, each has a moment of its own.
+    let asked = sqlx::raw_sql(
+        "SELECT NOT pg_is_in_recovery() AND now() = statement_timestamp() AS is_of_use",
+    );
+    in_time(SILENCE, asked.fetch_one(connection)).await?.try_get("is_of_use")
 }
 
 /// How long a connection that comes back to its pool may be silent.

@@ -4,9 +4,11 @@
 use std::panic::AssertUnwindSafe;
 
 use agentling::domain::id::{LeaseToken, TenantId};
+use agentling::domain::run::RunStatus;
 use agentling::domain::run_message::{Voice, WAITING_PER_RUN};
 use agentling::domain::tool::CallState;
-use agentling::store::journal::{Appended, Batch, Guard, Hearing, append};
+use agentling::domain::wait::{RequiresAction, WaitReason};
+use agentling::store::journal::{Appended, Batch, Guard, Hearing, LoadedRun, append};
 use agentling::store::messages::{self, Added};
 use agentling::store::{Store, lease, steer};
 use futures::FutureExt as _;
@@ -51,10 +53,19 @@ const STATEMENTS: &[Statement] = &[
             ("lease_token = $3", scene!(another_token_appends)),
             ("next_seq = $4", scene!(a_writer_a_step_ahead_appends)),
             ("next_event_seq = $5", scene!(a_writer_an_event_ahead_appends)),
-            ("op_id = $64", scene!(a_batch_that_moves_a_call_back_appends)),
+            ("op_id = $78", scene!(a_batch_that_moves_a_call_back_appends)),
             ("status = 'running'", scene!(a_run_that_is_not_running_is_appended_to)),
             ("(cancel_requested_at IS NULL OR $9)", scene!(a_cancelled_run_is_appended_to)),
             ("(n_messages = $50 OR NOT $51)", scene!(a_message_is_passed_by)),
+            (
+                "(n_answers = $66 OR ($10 <> 'requires_action' AND 'waiting' <> ALL ($35::text[])))",
+                scene!(a_run_waits_past_an_answer),
+            ),
+            (
+                "($10 <> 'requires_action' OR interrupt_requested_at IS NULL)",
+                scene!(a_run_waits_past_a_wish_to_stop),
+            ),
+            ("(NOT budgeted OR $76)", scene!(a_budget_is_passed_by)),
             ("c.state = believed.state", scene!(a_call_moves_from_where_it_is_not)),
         ],
         keys: &[
@@ -67,13 +78,13 @@ const STATEMENTS: &[Statement] = &[
     },
     Statement {
         source: include_str!("../../../src/store/claim.sql"),
-        mark: "WITH due AS",
-        conditions: ("     WHERE status = 'queued'", "), numbered AS"),
+        mark: "WITH RECURSIVE waiting",
+        conditions: ("      FROM candidate c", "), numbered AS"),
         guards: &[
-            ("status = 'queued'", scene!(a_held_run_is_claimed)),
-            ("available_at <= now()", scene!(a_run_is_claimed_before_its_time)),
+            ("r.status = 'queued'", scene!(a_held_run_is_claimed)),
+            ("r.available_at <= now()", scene!(a_run_is_claimed_before_its_time)),
         ],
-        keys: &[],
+        keys: &["r.run_id = c.run_id"],
     },
     Statement {
         source: include_str!("../../../src/store/lease.rs"),
@@ -117,7 +128,7 @@ const STATEMENTS: &[Statement] = &[
         conditions: ("              WHERE tenant_id = $1", "          RETURNING tenant_id"),
         guards: &[
             (
-                "status IN ('queued', 'running', 'interrupted')",
+                "status IN ('queued', 'running', 'requires_action', 'interrupted')",
                 scene!(a_run_that_has_ended_is_told_something),
             ),
             (
@@ -130,7 +141,7 @@ const STATEMENTS: &[Statement] = &[
         keys: &[
             "tenant_id = $1",
             "run_id = $2",
-            "(status <> 'interrupted' OR NOT EXISTS (",
+            "(status <> 'interrupted' OR enqueued_task IS NOT NULL OR NOT EXISTS (",
             "s.tenant_id = run.tenant_id",
             "s.thread_id = run.thread_id",
         ],
@@ -139,12 +150,12 @@ const STATEMENTS: &[Statement] = &[
 
 /// Locks that make a caller wait for what is under way: what is taken out, and the scene.
 const LOCKS: &[(&str, &str, Scene)] = &[
+    ("is_enqueued!", "FOR UPDATE", scene!(a_run_is_cancelled_as_it_is_claimed)),
     (
-        "SELECT next_seq, next_event_seq\n",
-        "FOR UPDATE",
-        scene!(a_run_is_cancelled_as_it_is_claimed),
+        "WITH RECURSIVE waiting",
+        "FOR UPDATE OF r SKIP LOCKED",
+        scene!(a_run_that_is_being_cancelled_is_claimed),
     ),
-    ("WITH due AS", "FOR UPDATE SKIP LOCKED", scene!(a_run_that_is_being_cancelled_is_claimed)),
 ];
 
 /// Plays a scene, with a statement changed or not; whether it comes to its end.
@@ -294,6 +305,33 @@ async fn a_message_is_passed_by(db: TestDb, store: Store) {
     let hearing = Hearing { is_boundary: true, ..Hearing::default() };
     let batch = Batch { hearing, ..batch(&loaded, "c2") };
     refuse(&db, &store, (&guard, &batch), Appended::MessagesWait).await;
+}
+
+/// A batch after which the run waits.
+fn waiting(loaded: &LoadedRun) -> Batch {
+    let mut batch = batch(loaded, "c2");
+    batch.facts.status = RunStatus::RequiresAction;
+    let (reason, tool_calls) = (WaitReason::ToolResults, Vec::new());
+    batch.facts.requires_action = Some(RequiresAction { reason, tool_calls });
+    batch
+}
+
+async fn a_run_waits_past_an_answer(db: TestDb, store: Store) {
+    let (guard, loaded) = claimed_with_call(&store).await;
+    execute(&db, "UPDATE run SET n_answers = 1").await;
+    refuse(&db, &store, (&guard, &waiting(&loaded)), Appended::AnswersWait).await;
+}
+
+async fn a_run_waits_past_a_wish_to_stop(db: TestDb, store: Store) {
+    let (guard, loaded) = claimed_with_call(&store).await;
+    execute(&db, "UPDATE run SET interrupt_requested_at = now()").await;
+    refuse(&db, &store, (&guard, &waiting(&loaded)), Appended::InterruptRequested).await;
+}
+
+async fn a_budget_is_passed_by(db: TestDb, store: Store) {
+    let (guard, loaded) = claimed_with_call(&store).await;
+    execute(&db, "UPDATE run SET budgeted = true").await;
+    refuse(&db, &store, (&guard, &batch(&loaded, "c2")), Appended::BudgetSet).await;
 }
 
 async fn a_call_moves_from_where_it_is_not(db: TestDb, store: Store) {

@@ -3,4 +3,5 @@
 pub(crate) mod journal;
 pub(crate) mod lease;
 mod ledger;
+mod pool;
 mod schema;

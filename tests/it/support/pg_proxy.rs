@@ -68,7 +68,7 @@ impl Shared {
         let fits = |change: &&[&str; 3]| sql.contains(change[0]) && sql.contains(change[1]);
         let [_, from, to] = changes.iter().find(fits)?;
         self.sprung.send_modify(|n| *n += 1);
-        Some(sql.replacen(from, to, 1))
+        Some(sql.replace(from, to))
     }
 }
 
@@ -121,7 +121,8 @@ impl PgProxy {
         lock(&self.shared.traps).push(Trap { text: text.to_owned(), harm, left: times });
     }
 
-    /// Changes a text in every statement that contains it and a mark, and is prepared from now on.
+    /// Changes a text, wherever it stands, in every statement that contains it and a mark, and is prepared
+    /// from now on.
     pub(crate) fn change(&self, mark: &'static str, from: &'static str, to: &'static str) {
         lock(&self.shared.changes).push([mark, from, to]);
     }
