@@ -63,7 +63,8 @@ impl SetBudget {
 
 /// Set a budget
 ///
-/// It replaces the bounds there were; what is used stays counted. Runs that wait for room in it go on
+/// It replaces the bounds there were: what is used of those that stay stays counted, and a bound that is
+/// left out goes with what was used of it. Runs that wait for room in it go on
 /// as far as there is some now, and runs under way are held to it from their next turn. A call whose
 /// use could not be foreseen may pass a bound: that part is told as `overrun`.
 #[utoipa::path(put, path = "/v1/budgets/{scope}/{owner_id}", tag = "budgets",

@@ -167,7 +167,8 @@ impl Audit {
     fn park(&mut self, reason: WaitReason) {
         assert!(self.running.is_empty(), "something runs: {:?}", self.running);
         let is_budget = reason == WaitReason::BudgetExhausted;
-        assert_eq!(self.waiting.is_empty(), is_budget, "it waits for its calls or for budget");
+        // Calls may wait for a caller while there is no budget for the others of their turn.
+        assert!(is_budget || !self.waiting.is_empty(), "it waits for its calls or for budget");
         self.is_parked = true;
     }
 

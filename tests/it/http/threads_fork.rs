@@ -177,7 +177,7 @@ async fn a_thread_whose_steps_are_shared_stays_until_its_forks_are_deleted() {
     assert_eq!(problem["references"], json!([one["id"], of_one["id"]]));
     // The fork in between stores nothing that its own fork is made of.
     app.delete(&path(&one["id"])).await.expect(204);
-    app.get(&path(&one["id"])).await.expect_problem(404, "not-found");
+    app.get(&path(&one["id"])).await.expect_problem(410, "gone");
     assert_eq!(texts(&app, &of_one["id"]).await, ["hi", "Hello."]);
     app.delete(&path(thread)).await.expect_problem(409, "in-use");
     app.delete(&path(&of_one["id"])).await.expect(204);

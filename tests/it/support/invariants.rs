@@ -81,7 +81,9 @@ const RULES: &[Rule] = &[
     (
         "what one write appended stands together, and no other write is taken for it",
         "SELECT op_id::text FROM step GROUP BY tenant_id, op_id
-         HAVING count(DISTINCT thread_id) > 1 OR max(seq) - min(seq) + 1 <> count(*)",
+         HAVING count(DISTINCT thread_id) > 1
+             -- The edits of a fork stand where what they replace stood.
+             OR (count(run_id) > 0 AND max(seq) - min(seq) + 1 <> count(*))",
     ),
     (
         "a call has an outcome once it has ended, and not before",
@@ -289,8 +291,8 @@ const RULES: &[Rule] = &[
                    FROM tool_call c
                   WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id) AND c.state = 'waiting')
              IS DISTINCT FROM
-                (SELECT CASE WHEN r.requires_action->>'reason' = 'budget_exhausted' THEN '' ELSE
-                        string_agg(concat(w->>'tool_call_id', ' ', w->>'reason'), ',') END
+                (SELECT coalesce(
+                        string_agg(concat(w->>'tool_call_id', ' ', w->>'reason'), ','), '')
                    FROM json_array_elements(coalesce(r.requires_action->'tool_calls', '[]')) w)",
     ),
     (
