@@ -429,7 +429,13 @@ fn not_there() -> Value {
 #[tokio::test]
 async fn every_operation_refuses_what_all_of_them_must_refuse() {
     let world = World::new().await;
-    let before = stored(&world.app.db).await;
+    // What an endpoint is told goes on by itself.
+    let stored = async || {
+        let mut stored = stored(&world.app.db).await;
+        stored.remove("webhook_delivery");
+        stored
+    };
+    let before = stored().await;
     let listed: BTreeSet<(&str, Fault)> =
         EXCEPTIONS.iter().map(|(id, fault, _)| (*id, *fault)).collect();
     let (mut wrong, mut excepted) = (Vec::new(), BTreeSet::new());
@@ -444,7 +450,7 @@ async fn every_operation_refuses_what_all_of_them_must_refuse() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(excepted, listed, "what is listed but not found is no exception any more");
-    assert_eq!(stored(&world.app.db).await, before);
+    assert_eq!(stored().await, before);
 }
 
 #[test]
