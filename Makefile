@@ -3,7 +3,7 @@ export SQLX_OFFLINE := true
 
 CARGO ?= cargo
 
-.PHONY: run test properties bench fuzz postgres fmt lint openapi sqlx docker-smoke clean
+.PHONY: run test test-without-notify properties soak bench fuzz postgres fmt lint openapi sqlx docker-smoke clean
 
 run: postgres ## Serve with a demo agent, and run it once.
 	$(CARGO) run --locked -- demo
@@ -11,10 +11,16 @@ run: postgres ## Serve with a demo agent, and run it once.
 test: postgres ## Run all tests.
 	$(CARGO) test --locked
 
+test-without-notify: postgres ## Run all tests with servers that find out everything by polling.
+	AGENTLING_TEST_NOTIFY=off $(CARGO) test --locked
+
 properties: ## Hold frames to 100,000 texts, rendering to 20,000 histories, and the ledger to 1,000 a wire.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
 	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
 	AGENTLING_HISTORIES=1000 $(CARGO) test --locked --test it -- engine::captured
+
+soak: postgres ## Kill processes and restart the database under load for two minutes each, and print the figures.
+	AGENTLING_SOAK_SECS=120 $(CARGO) test --locked --test it -- --test-threads=1 --nocapture faults::soak
 
 bench: ## Measure framing, rendering and the reading of streams.
 	$(CARGO) bench --locked --bench framing --bench render --bench sse

@@ -112,7 +112,7 @@ mutant 'a lost model call is repeated for ever' turn.rs \
 mutant 'a lost tool call is repeated for ever' calls.rs \
   's/may_repeat\(\&call\.planned\) \&\& call\.attempt > RECLAIMS/call.attempt == u32::MAX \&\& RECLAIMS > 0/'
 mutant 'an open call is not closed at the end' calls.rs \
-  's/^( +)close\(draft, \&call, kind\);/\1if is_out { close(draft, \&call, kind); }/'
+  's/_ => close\(draft, \&call, kind\),/_ => {}/'
 mutant 'a resumption forgets the step limit' turn.rs \
   's/let closing = done >= /let closing = !draft.records.contains(\&Record::Resumed) \&\& done >= /'
 mutant 'a sent at_most_once call counts as not run' calls.rs \
@@ -123,6 +123,30 @@ mutant 'a message leads on from the closing turn' turn.rs \
   's/if (draft\.waiting\(\)\.is_some\(\)) \&\& !draft\.state\.is_closing\(\) /if \1 /'
 mutant 'a message leaves the repeats as they are' state.rs \
   '/fn take_message/,/^    \}/s/self\.signature = None;//'
+mutant 'a call runs before its approval' call.rs \
+  's/if self\.planned\.waits\.approval/if false \&\& self.planned.waits.approval/'
+mutant 'a call of the caller is sent' call.rs \
+  's/if self\.planned\.waits\.by_client/if false \&\& self.planned.waits.by_client/'
+mutant 'work is due while the run waits' mod.rs \
+  '/^pub fn due/,/^\}/s/if state\.parked\(\)\.is_some\(\)/if false/'
+mutant 'a run waits while something goes on' wait.rs \
+  's/= \(goes_on, reason\)/= (false \&\& goes_on, reason)/'
+mutant 'a call in doubt is not held' wait.rs \
+  's/is_unknown \&\& !may_repeat/false \&\& is_unknown \&\& !may_repeat/'
+mutant 'an answer to an earlier question counts' draft.rs \
+  's/\&\& given\.attempt == call\.attempt/\&\& given.attempt <= call.attempt/'
+mutant 'time that is over outweighs an answer' wait.rs \
+  's/if let Some\(answer\) = draft\.answer_to\(\&call\)/if let Some(answer) = draft.answer_to(\&call).filter(|_| !draft.is_overdue(\&call))/'
+mutant 'a probe outweighs a caller' calls.rs \
+  's/call\.filter\(\|call\| draft\.answer_to\(call\)\.is_none\(\)\)/call.filter(|_| true)/'
+mutant 'a call that is not found is sent for ever' calls.rs \
+  's/call\.attempt <= PROBED_RETRIES/call.attempt <= u32::MAX - PROBED_RETRIES/'
+mutant 'a run that is to stop waits' wait.rs \
+  's/if draft\.is_to_stop/if false \&\& draft.is_to_stop/'
+mutant 'a turn begins without budget' turn.rs \
+  '/^pub\(super\) fn next/,/^\}/s/if draft\.is_out_of_budget/if false \&\& draft.is_out_of_budget/'
+mutant 'what was said of a call is lost in the end' calls.rs \
+  's/Some\(answer\) if answer\.is_outcome\(\)/Some(answer) if false \&\& answer.is_outcome()/'
 
 listed=$(sed -nE 's/^\/\/! \| .+ \| `[a-z_:]+` \|$/&/p' "$root/src/machine/tests/mod.rs" | wc -l)
 if [ "$listed" -ne "$planted" ]; then

@@ -1,9 +1,10 @@
 //! The one place that reads time, makes ids or draws random bytes.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, Utc};
+use rustix::time::{ClockId, clock_gettime};
 use uuid::Uuid;
 
 /// Where time comes from.
@@ -11,7 +12,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     /// The time of day, to the millisecond that the API shows.
     fn now(&self) -> DateTime<Utc>;
 
-    /// A reading that only grows, for measuring spans.
+    /// A reading that only grows, for measuring spans. It goes on while the machine is suspended, as the
+    /// clocks of other machines do that judge how old a lease is.
     fn monotonic(&self) -> Duration;
 }
 
@@ -39,14 +41,24 @@ pub type SharedIds = Arc<dyn Ids>;
 /// The machine's own clock and randomness.
 #[derive(Debug)]
 pub struct System {
-    origin: Instant,
+    origin: Duration,
+}
+
+/// The clock of the operating system that counts the time of a suspended machine.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const EVER_GROWING: ClockId = ClockId::Boottime;
+/// The clock of the operating system that counts the time of a suspended machine, on macOS.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const EVER_GROWING: ClockId = ClockId::Monotonic;
+
+fn reading() -> Duration {
+    clock_gettime(EVER_GROWING).try_into().unwrap_or_default()
 }
 
 impl System {
     /// Starts its monotonic reading at zero.
-    #[expect(clippy::disallowed_methods, reason = "this is where time enters")]
     pub fn new() -> Self {
-        Self { origin: Instant::now() }
+        Self { origin: reading() }
     }
 }
 
@@ -63,7 +75,7 @@ impl Clock for System {
     }
 
     fn monotonic(&self) -> Duration {
-        self.origin.elapsed()
+        reading().saturating_sub(self.origin)
     }
 }
 

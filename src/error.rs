@@ -5,7 +5,7 @@
 //! decided in one place, `http::problem`.
 
 use crate::domain::caller::Scope;
-use crate::domain::id::RunId;
+use crate::domain::id::{CallId, RunId};
 use crate::domain::memory::{Finding, MemoryLoadError};
 use crate::domain::model::ModelError;
 use crate::domain::run::{RunFailure, RunStatus};
@@ -74,6 +74,18 @@ pub enum AgentlingError {
         /// Where it stands.
         status: RunStatus,
     },
+    /// The call was answered before, or has ended.
+    #[error("the call `{call_id}` has its answer")]
+    ToolCallAlreadyAnswered {
+        /// Which one.
+        call_id: CallId,
+    },
+    /// The run has no such call.
+    #[error("the run has no call `{call_id}`")]
+    UnknownToolCall {
+        /// Which one.
+        call_id: CallId,
+    },
     /// The thread has an active run.
     #[error("the thread has an active run")]
     ThreadBusy {
@@ -125,6 +137,9 @@ pub enum AgentlingError {
         /// How many are allowed.
         limit: u64,
     },
+    /// A budget that the run would share has nothing left.
+    #[error("a budget that the run would share is used up")]
+    BudgetExhausted,
     /// A run names an agent that does not exist.
     #[error("there is no such agent")]
     UnknownAgent,
@@ -185,6 +200,8 @@ impl AgentlingError {
             | Self::RunNotActive { .. }
             | Self::RunClosing { .. }
             | Self::RunNotWaiting { .. }
+            | Self::ToolCallAlreadyAnswered { .. }
+            | Self::UnknownToolCall { .. }
             | Self::ToolNameConflict { .. }
             | Self::VersionConflict
             | Self::ThreadWentOn
@@ -205,6 +222,7 @@ impl AgentlingError {
             | Self::Overloaded
             | Self::Draining
             | Self::TooManyStreams { .. }
+            | Self::BudgetExhausted
             | Self::TenantQueueFull { .. } => true,
         }
     }
@@ -216,12 +234,16 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         | StoreError::Unavailable(_)
         | StoreError::StorageFull(_)
         | StoreError::OutcomeUnknown(_)
-        | StoreError::Conflict(Conflict::ThreadBusy { .. } | Conflict::IdempotencyInProgress) => {
-            true
-        }
+        | StoreError::Conflict(
+            Conflict::ThreadBusy { .. }
+            | Conflict::IdempotencyInProgress
+            | Conflict::BudgetExhausted
+            | Conflict::BudgetInUse,
+        ) => true,
         StoreError::Conflict(
             Conflict::AgentNameTaken
             | Conflict::IdTaken
+            | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused
             | Conflict::Stale,
         )

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -119,6 +120,9 @@ fn run(command: Command) -> Result<(), String> {
     }
 }
 
+/// How long connections may take to close at the end.
+const CLOSE: Duration = Duration::from_secs(1);
+
 /// Runs a command over a database that lives as long as the command.
 fn on_database(
     config: &Config,
@@ -130,7 +134,8 @@ fn on_database(
         let store = database.open().await?;
         tokio::select! {
             done = command(store.clone()) => {
-                store.close().await;
+                // Long over after an orderly end; after another one nobody waits for it.
+                drop(tokio::time::timeout(CLOSE, store.close()).await);
                 done
             }
             // Nothing works without it, and whoever started us starts us again.

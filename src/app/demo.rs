@@ -14,17 +14,21 @@ use super::transcript::Transcript;
 use super::{Running, StartError, Surroundings};
 use crate::config::{Config, HostPort};
 use crate::domain::agent::{AgentSpec, ContextStrategy};
+use crate::domain::budget::Budget;
 use crate::domain::event::DeltaKind;
 use crate::domain::id::{AgentId, RunId, TenantId};
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
 use crate::domain::page::PageRequest;
+use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::script::{ScriptCall, ScriptTurn};
 use crate::domain::step::{InputPart, InputText};
 use crate::domain::thread::{Announce, FramingPolicy};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, ToolSpec};
+use crate::domain::wait::{Approval, OnInDoubt};
 use crate::engine::{Seen, StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
-use crate::http::{self, serve::serve};
+use crate::http;
+use crate::http::serve::{Patience, serve};
 use crate::store::agents::{self, AgentRef, Behind};
 use crate::store::runs::{self, RunFilter};
 use crate::store::{Conflict, Store, StoreError};
@@ -53,7 +57,8 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     let tasks = running.engine.tasks().clone();
     running.engine.tasks().spawn(async move {
         let stop = async { tasks.stopping().await };
-        let served = serve(tool, http::demo_tool(ids), stop, Duration::from_secs(1));
+        let patience = Patience { grace: Duration::from_secs(1), stall: config.streams.stall };
+        let served = serve(tool, http::demo_tool(ids), stop, patience);
         if let Err(error) = served.await {
             tracing::error!(%error, "the demo tool stopped");
         }
@@ -118,27 +123,29 @@ async fn demonstrate(running: &Running, agent: AgentId) -> Result<RunId, Agentli
         input: vec![InputPart::Text(InputText { text: TASK.to_owned() })],
         max_steps: None,
         run_timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
+        budget: Budget::default(),
+        key: None,
         metadata: std::collections::BTreeMap::default(),
         idempotency: None,
+        webhook: None,
+        firing: None,
     };
     // Watched from before it begins, so that nothing of what is said is missed.
     let mut watch = running.engine.watch(&tenant, id);
     let run = running.engine.start(&tenant, start).await?.run;
     let mut transcript = Transcript::default();
     while let Some(seen) = watch.next().await? {
-        let events = match seen {
-            Seen::Events(events) => events,
-            Seen::Delta(delta) if delta.kind == DeltaKind::Text => {
-                transcript.hear(&delta.text);
-                continue;
+        match seen {
+            Seen::Event(told, index) => {
+                if let Some((name, data)) = http::shown_event(&told, index) {
+                    // A closed standard output is no reason to stop serving.
+                    drop(say(&transcript.lines(name, &data)));
+                }
             }
-            Seen::Delta(_) | Seen::Snapshot(_) => continue,
-        };
-        for (name, data) in
-            http::shown_events(&running.engine, &running.store, &tenant, (&run, &events)).await?
-        {
-            // A closed standard output is no reason to stop serving.
-            drop(say(&transcript.lines(name, &data)));
+            Seen::Delta(delta) if delta.kind == DeltaKind::Text => transcript.hear(&delta.text),
+            Seen::Delta(_) | Seen::Snapshot(_) => {}
         }
     }
     Ok(run.id)
@@ -182,6 +189,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
             settings: ModelSettings::default(),
             script,
             fallbacks: Vec::new(),
+            price: None,
         },
         instructions: Some(
             "You are a weather assistant. Look things up before you answer.".to_owned(),
@@ -199,6 +207,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
         announce: Announce::default(),
         context_strategy: ContextStrategy::default(),
         redaction: Vec::new(),
+        budget: Budget::default(),
         loop_limit: 3,
         output_retries: 2,
         metadata: std::collections::BTreeMap::default(),
@@ -222,6 +231,11 @@ fn weather(tool: SocketAddr) -> HttpTool {
         headers: IndexMap::new(),
         effect: EffectClass::Pure,
         timeout_ms: None,
+        on_in_doubt: OnInDoubt::Hold,
+        hold_timeout_ms: None,
+        probe_url: None,
+        approval: Approval::Never,
+        approval_timeout_ms: None,
         parallel_safe: true,
         max_output_chars: None,
         output_path: None,

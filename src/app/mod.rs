@@ -67,6 +67,17 @@ pub enum StartError {
          or set AGENTLING_API_KEY, or listen on a loopback address"
     )]
     OpenToTheNetwork(SocketAddr),
+    /// The database allows fewer connections than the settings say.
+    #[error(
+        "AGENTLING_DB_CONNECTIONS and those for hints make {wanted} connections, and the database \
+         allows {allowed}"
+    )]
+    TooManyConnections {
+        /// How many the server would open.
+        wanted: u32,
+        /// How many there may be.
+        allowed: u32,
+    },
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),
@@ -109,13 +120,19 @@ pub async fn engine(
     let keys = ProviderKeys::of(&config.providers);
     let offered = around.ids.secret()?;
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
+    let offered = around.ids.secret()?;
+    let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
     Ok(Engine::new(Parts {
         redaction: redaction(config, secret),
+        webhooks: config.webhooks,
+        webhook_secret,
+        retention: config.retention,
         store: store.clone(),
         models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
         toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
+        prices: config.prices.clone(),
         settings: config.engine,
         rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),
@@ -155,7 +172,7 @@ pub async fn state(
         ids: Arc::clone(&around.ids),
         public_url: config.http.public_url.as_ref().map(ToString::to_string),
         body_limits: (&config.http).into(),
-        streams: StreamSlots::default(),
+        streams: StreamSlots::new(config.streams),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
     })
 }
@@ -183,9 +200,7 @@ struct Ready {
 impl Readiness for Ready {
     fn check(&self) -> BoxFuture<'_, Result<(), AgentlingError>> {
         Box::pin(async {
-            if !self.engine.is_accepting() {
-                return Err(AgentlingError::Draining);
-            }
+            self.engine.admit()?;
             if self.store.is_ready().await? { Ok(()) } else { Err(AgentlingError::Overloaded) }
         })
     }

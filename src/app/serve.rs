@@ -9,9 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{StartError, Surroundings};
 use crate::config::Config;
-use crate::engine::{Engine, tasks::Tasks};
-use crate::http::{self, serve::serve};
-use crate::store::{Store, keys};
+use crate::engine::{Engine, tasks::Tasks, webhooks};
+use crate::http;
+use crate::http::serve::{Patience, serve};
+use crate::store::{HINT_CONNECTIONS, Store, keys};
 
 /// A server that answers.
 #[derive(Debug)]
@@ -46,14 +47,22 @@ impl Running {
         let address = listener.local_addr()?;
         let listener = wait_for_schema(listener, config, &store, around).await?;
         refuse_if_open(config, &store).await?;
+        refuse_if_too_many(config, &store).await?;
         let engine = super::engine(config, &store, around).await?;
         let state = super::state(config, &store, &engine, around).await?;
         engine.work();
+        webhooks::start(&engine, http::wording(&state));
         let serving = Tasks::default();
-        let (router, tasks) = (http::router(state), serving.clone());
+        let patience = Patience { grace: GRACE, stall: config.streams.stall };
+        let router = if config.engine.role.answers() {
+            http::router(state)
+        } else {
+            http::health_router(state)
+        };
+        let tasks = serving.clone();
         serving.spawn(async move {
             let stopped = async { tasks.stopping().await };
-            if let Err(error) = serve(listener, router, stopped, GRACE).await {
+            if let Err(error) = serve(listener, router, stopped, patience).await {
                 tracing::error!(%error, "the listener failed");
             }
         });
@@ -90,7 +99,8 @@ async fn wait_for_schema(
         }
     };
     let router = http::waiting_router(Arc::clone(&around.ids));
-    serve(meanwhile, router, migrated, config.engine.drain).await?;
+    let patience = Patience { grace: config.engine.drain, stall: config.streams.stall };
+    serve(meanwhile, router, migrated, patience).await?;
     Ok(TcpListener::from_std(listener)?)
 }
 
@@ -99,6 +109,20 @@ async fn refuse_if_open(config: &Config, store: &Store) -> Result<(), StartError
         || config.auth.api_key.is_some()
         || keys::any(store).await?;
     if is_closed { Ok(()) } else { Err(StartError::OpenToTheNetwork(config.http.listen)) }
+}
+
+/// The connections of this server must fit what the database allows; where other servers are to fit
+/// beside it, it should not take nearly all of them.
+async fn refuse_if_too_many(config: &Config, store: &Store) -> Result<(), StartError> {
+    let wanted = config.database.connections + HINT_CONNECTIONS;
+    let allowed = store.max_connections().await?;
+    if wanted > allowed {
+        return Err(StartError::TooManyConnections { wanted, allowed });
+    }
+    if wanted.saturating_mul(5) > allowed.saturating_mul(4) {
+        tracing::warn!(wanted, allowed, "this server may use up the connections of the database");
+    }
+    Ok(())
 }
 
 /// Resolves at the first signal that asks the process to end.
@@ -146,13 +170,9 @@ pub async fn run_server(config: &Config, store: Store) -> Result<(), StartError>
 /// Stops a server, unless a second signal says that there is no time.
 pub(super) async fn stop_or_give_up(running: Running, mut signals: Signals) {
     tracing::info!("stopping; a second signal ends the waiting");
-    let store = running.store.clone();
-    let tasks = Arc::new(running.engine.tasks().clone());
+    // After that, what is still held here comes free when its lease has run out, as after a crash.
     tokio::select! {
         () = running.stop() => {}
-        () = signals.next() => {
-            tasks.abort();
-            store.close().await;
-        }
+        () = signals.next() => {}
     }
 }

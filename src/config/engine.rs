@@ -22,8 +22,69 @@ pub(super) const SWEEP: Setting =
 pub(super) const DRAIN: Setting =
     Setting::plain("AGENTLING_DRAIN_SECS", "how long shutdown waits for what is under way")
         .or("25");
+pub(super) const ROLE: Setting =
+    Setting::plain("AGENTLING_ROLE", "what this process does: `all`, `api` or `worker`").or("all");
+pub(super) const PER_TENANT: Setting = Setting::plain(
+    "AGENTLING_TENANT_RUNNING",
+    "how many runs of one tenant all servers together work on at once",
+)
+.or("1000");
+pub(super) const NOTIFY: Setting = Setting::plain(
+    "AGENTLING_NOTIFY",
+    "`on` or `off`: whether servers tell each other over LISTEN and NOTIFY where to look; without it \
+     they find the same by polling",
+)
+.or("on");
+pub(super) const LAG_LIMIT: Setting = Setting::plain(
+    "AGENTLING_LAG_LIMIT_MS",
+    "how late this process may come to its work before it refuses new runs",
+)
+.or("200");
+pub(super) const WAIT_LIMIT: Setting = Setting::plain(
+    "AGENTLING_DB_WAIT_LIMIT_MS",
+    "how long the API may wait for a database connection before it refuses new runs",
+)
+.or("250");
 
 const HOUR_MS: u32 = 3_600_000;
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Both.
+    All,
+    /// It answers callers and leaves runs to others.
+    Api,
+    /// It works on runs; of the API it has only what says how it is.
+    Worker,
+}
+
+impl Role {
+    /// Whether it works on runs.
+    pub const fn works(self) -> bool {
+        match self {
+            Self::All | Self::Worker => true,
+            Self::Api => false,
+        }
+    }
+
+    /// Whether it answers callers.
+    pub const fn answers(self) -> bool {
+        match self {
+            Self::All | Self::Api => true,
+            Self::Worker => false,
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            "api" => Ok(Self::Api),
+            "worker" => Ok(Self::Worker),
+            _ => Err(format!("must be all, api or worker, not {text:?}")),
+        }
+    }
+}
 
 /// The worker.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +101,16 @@ pub struct Engine {
     pub sweep: Duration,
     /// The time that shutdown waits.
     pub drain: Duration,
+    /// What the process does.
+    pub role: Role,
+    /// The most runs of a tenant at once.
+    pub per_tenant: u32,
+    /// Whether servers send each other hints.
+    pub notify: bool,
+    /// The lag of the process beyond which it takes no runs.
+    pub lag_limit: Duration,
+    /// The wait for a connection beyond which it takes no runs.
+    pub wait_limit: Duration,
 }
 
 impl Engine {
@@ -50,6 +121,11 @@ impl Engine {
         let heartbeat = reader.millis(HEARTBEAT, (10, HOUR_MS));
         let sweep = reader.millis(SWEEP, (10, HOUR_MS));
         let drain = reader.secs(DRAIN, (0, 3600));
+        let role = reader.required(ROLE, Role::parse);
+        let per_tenant = reader.number(PER_TENANT, (1, 1_000_000));
+        let notify = reader.required(NOTIFY, on_or_off);
+        let lag_limit = reader.millis(LAG_LIMIT, (1, HOUR_MS));
+        let wait_limit = reader.millis(WAIT_LIMIT, (1, HOUR_MS));
         Some(Self {
             concurrency: usize::try_from(concurrency?).ok()?,
             poll: poll?,
@@ -57,7 +133,20 @@ impl Engine {
             heartbeat: survivable(reader, heartbeat?, lease?)?,
             sweep: sweep?,
             drain: drain?,
+            role: role?,
+            per_tenant: per_tenant?,
+            notify: notify?,
+            lag_limit: lag_limit?,
+            wait_limit: wait_limit?,
         })
+    }
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("must be on or off, not {text:?}")),
     }
 }
 

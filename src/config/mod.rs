@@ -6,31 +6,39 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod prices;
 mod providers;
 mod reader;
 mod redaction;
 mod rendering;
+mod retention;
 mod setting;
 mod source;
+mod streams;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 pub use auth::Auth;
 pub use database::Database;
 pub use egress::{Egress, HostPort};
-pub use engine::Engine;
+pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
 pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
+pub use retention::Retention;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
+pub use streams::Streams;
 pub use telemetry::{LogFormat, Telemetry};
+pub use webhooks::Webhooks;
 
 use std::sync::LazyLock;
 
+use crate::domain::budget::Prices;
 use reader::Reader;
 
 /// Every setting there is, in the order in which they are documented.
@@ -47,6 +55,11 @@ const BEFORE_KEYS: &[Setting] = &[
     http::BODY_LIMIT,
     http::MEMORY_LIMIT,
     http::BODY_READ,
+    streams::PER_TENANT,
+    streams::PER_SERVER,
+    streams::LIFETIME,
+    streams::STALL,
+    streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
     redaction::FILE,
@@ -56,6 +69,16 @@ const BEFORE_KEYS: &[Setting] = &[
     engine::HEARTBEAT,
     engine::SWEEP,
     engine::DRAIN,
+    webhooks::TIMEOUT,
+    webhooks::RETRY,
+    retention::THREADS,
+    retention::LEDGER,
+    retention::DELIVERIES,
+    engine::ROLE,
+    engine::PER_TENANT,
+    engine::NOTIFY,
+    engine::LAG_LIMIT,
+    engine::WAIT_LIMIT,
 ];
 
 const AFTER_KEYS: &[Setting] = &[
@@ -66,6 +89,7 @@ const AFTER_KEYS: &[Setting] = &[
     providers::AWS_DEFAULT_REGION,
     providers::ORIGINS,
     providers::OPENAI_ORIGINS,
+    prices::PRICES,
     rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
@@ -78,6 +102,8 @@ const AFTER_KEYS: &[Setting] = &[
 pub struct Config {
     /// Where the server listens and how much a request may carry.
     pub http: Http,
+    /// How many streams may be open, and for how long.
+    pub streams: Streams,
     /// Where the data is.
     pub database: Database,
     /// How runs are worked on.
@@ -88,12 +114,18 @@ pub struct Config {
     pub egress: Egress,
     /// Keys and origins of model providers.
     pub providers: Providers,
+    /// What models cost.
+    pub prices: Prices,
     /// The operator's own credentials.
     pub auth: Auth,
     /// What is redacted for everyone.
     pub redaction: Redaction,
     /// What is logged and how.
     pub telemetry: Telemetry,
+    /// How endpoints are told of events.
+    pub webhooks: Webhooks,
+    /// How long what is stored is kept.
+    pub retention: Retention,
 }
 
 impl Config {
@@ -106,6 +138,7 @@ impl Config {
         reader.refuse_unknown(&SETTINGS);
         let sections = (
             Http::read(&mut reader),
+            Streams::read(&mut reader),
             Database::read(&mut reader),
             Engine::read(&mut reader),
             Rendering::read(&mut reader),
@@ -114,26 +147,44 @@ impl Config {
             Auth::read(&mut reader),
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
+            (Webhooks::read(&mut reader), Retention::read(&mut reader)),
         );
-        reader.finish(Self::assemble(sections))
+        let prices = prices::read(&mut reader);
+        reader.finish(Self::assemble(sections, prices))
     }
 
-    fn assemble(sections: Sections) -> Option<Self> {
-        let (http, database, engine, rendering, egress, providers, auth, redaction, telemetry) =
-            sections;
+    fn assemble(sections: Sections, prices: Prices) -> Option<Self> {
+        let (
+            http,
+            streams,
+            database,
+            engine,
+            rendering,
+            egress,
+            providers,
+            auth,
+            redaction,
+            telemetry,
+            rest,
+        ) = sections;
+        let (webhooks, retention) = rest;
         let (database, providers) = (database?, providers?);
         let own = auth.api_key.iter().chain(&auth.key_pepper);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
         Some(Self {
             http: http?,
+            streams: streams?,
             database,
             engine: engine?,
             rendering: rendering?,
             egress: egress?,
             providers,
+            prices,
             auth,
             redaction,
             telemetry: telemetry?,
+            webhooks: webhooks?,
+            retention: retention?,
         })
     }
 }
@@ -141,6 +192,7 @@ impl Config {
 /// What was read of each section; a section with a mistake is absent.
 type Sections = (
     Option<Http>,
+    Option<Streams>,
     Option<Database>,
     Option<Engine>,
     Option<Rendering>,
@@ -149,4 +201,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
+    (Option<Webhooks>, Option<Retention>),
 );

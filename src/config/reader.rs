@@ -11,7 +11,7 @@ use super::{ConfigError, Setting, Source};
 const PREFIX: &str = "AGENTLING_";
 
 /// Names under our prefix that are not settings of the server: the test suite reads them.
-const NOT_OURS: &[&str] = &["AGENTLING_SHARED"];
+const NOT_OURS: &[&str] = &["AGENTLING_SHARED", "AGENTLING_TEST_NOTIFY"];
 
 /// The shortest credential an operator may choose.
 const SECRET_LEN_MIN: usize = 16;

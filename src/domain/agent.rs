@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::budget::Budget;
 use super::id::AgentId;
 use super::model::ModelSpec;
 use super::redaction::RedactionRule;
@@ -82,6 +83,9 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 64)]
     pub redaction: Vec<RedactionRule>,
+    /// What each run may use up, where the run does not say otherwise.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget: Budget,
     /// Identical turns in a row that end a run, 2–100.
     #[serde(default = "defaults::loop_limit")]
     #[schema(minimum = 2, maximum = 100, default = 3)]

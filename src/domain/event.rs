@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::budget::{BudgetScope, Resource};
 use super::model::{ModelSpec, Provider};
 use super::run::RunFacts;
 use crate::labels;
@@ -15,7 +16,9 @@ labels! {
         RunCreated = "run.created",
         /// A worker claimed it for the first time.
         RunStarted = "run.started",
-        /// It goes on after an interruption.
+        /// It waits for a caller.
+        RunRequiresAction = "run.requires_action",
+        /// It goes on after an interruption or a wait.
         RunResumed = "run.resumed",
         /// A model turn begins.
         TurnStarted = "turn.started",
@@ -27,6 +30,8 @@ labels! {
         ToolResult = "tool.result",
         /// A step is complete.
         StepRecorded = "step.recorded",
+        /// A budget is used up to the share at which its owner wants to be warned.
+        BudgetWarning = "budget.warning",
         /// The run ended with an answer.
         RunCompleted = "run.completed",
         /// The run ended with an error.
@@ -45,6 +50,24 @@ impl EventName {
             self,
             Self::RunCompleted | Self::RunFailed | Self::RunCancelled | Self::RunInterrupted
         )
+    }
+
+    /// Whether endpoints can be told of it: it is about the run as a whole and no matter of a worker.
+    pub const fn is_told(self) -> bool {
+        !matches!(
+            self,
+            Self::RunStarted
+                | Self::TurnStarted
+                | Self::TurnRestarted
+                | Self::ToolCall
+                | Self::ToolResult
+                | Self::StepRecorded
+        )
+    }
+
+    /// Whether endpoints that name no events are told of it: somebody may be waiting for it.
+    pub const fn is_told_by_default(self) -> bool {
+        self.is_told() && !matches!(self, Self::RunCreated | Self::RunResumed)
     }
 }
 
@@ -87,6 +110,8 @@ pub enum EventData {
         /// The turn.
         turn: u32,
     },
+    /// Most of a budget is used.
+    Budget(BudgetWarning),
     /// A complete step.
     Step {
         /// `seq` of the step.
@@ -94,6 +119,19 @@ pub enum EventData {
         /// The last turn whose reply is over when it is recorded; 0 before the first.
         turn: u32,
     },
+}
+
+/// What is told when four fifths of a budget are used, once in each run that draws on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BudgetWarning {
+    /// What it is a budget of.
+    pub scope: BudgetScope,
+    /// What is counted.
+    pub what: Resource,
+    /// How much is used; costs in millionths.
+    pub used: u64,
+    /// How much there is; costs in millionths.
+    pub limit: u64,
 }
 
 /// A model that is asked in place of the agent's first one.

@@ -103,6 +103,18 @@ id!(
     RequestId, "req"
 );
 id!(
+    /// An endpoint that events of runs are told to.
+    WebhookId, "whk"
+);
+id!(
+    /// An event on its way to an endpoint.
+    DeliveryId, "dlv"
+);
+id!(
+    /// A run that the clock starts.
+    ScheduleId, "sch"
+);
+id!(
     /// An API key; the secret part is not in it.
     KeyId, "key"
 );
@@ -167,6 +179,15 @@ impl CallId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl std::str::FromStr for CallId {
+    type Err = std::convert::Infallible;
+
+    /// Any text may be the id of a call: providers choose them.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
     }
 }
 

@@ -25,13 +25,19 @@
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
+//! | webhook, delivery | an endpoint that events are told to / an event on its way there |
+//! | schedule, due time | a run that the clock starts / the moment when it does |
+//! | tombstone | what is left of what was erased |
+//! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
 //! | problem | an RFC 9457 answer |
 //! | caller, tenant | who asks, for whom |
 
 pub mod agent;
+pub mod budget;
 pub mod caller;
 pub mod diagnosis;
 pub mod event;
+pub mod fault;
 pub mod file;
 pub mod id;
 pub mod json;
@@ -42,6 +48,8 @@ pub mod line;
 pub mod memory;
 pub mod message;
 pub mod model;
+pub mod money;
+pub mod outcome;
 pub mod page;
 pub mod provider;
 pub mod redaction;
@@ -49,8 +57,11 @@ pub mod request;
 pub mod retry;
 pub mod run;
 pub mod run_message;
+pub mod schedule;
 pub mod script;
 pub mod step;
 pub mod tag;
 pub mod thread;
 pub mod tool;
+pub mod wait;
+pub mod webhook;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::budget::Price;
 pub use super::provider::Provider;
 use super::script::ScriptTurn;
 use crate::labels;
@@ -27,6 +28,9 @@ pub struct ModelSpec {
     /// Sampling and size settings. Absent settings are not sent.
     #[serde(default, skip_serializing_if = "ModelSettings::is_empty")]
     pub settings: ModelSettings,
+    /// What it costs, where that is not what the server's price table says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Only for provider `scripted`: what it answers, turn by turn. Past the end the last entry
     /// repeats. At most 1,000 entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::agent::Metadata;
-use super::id::{AgentId, ErrorId, RunId, ThreadId};
+use super::budget::Budget;
+use super::id::{AgentId, CallId, ErrorId, RunId, ThreadId};
 use super::model::{ModelErrorKind, Provider, Usage};
+use super::money::Money;
+use super::wait::RequiresAction;
 use crate::labels;
 
 labels! {
@@ -18,6 +22,8 @@ labels! {
         Queued = "queued",
         /// A worker is at it.
         Running = "running",
+        /// Active, but nothing goes on until a caller acts or the wait runs out.
+        RequiresAction = "requires_action",
         /// Ended with an answer.
         Completed = "completed",
         /// Ended with an error.
@@ -30,10 +36,15 @@ labels! {
 }
 
 impl RunStatus {
+    /// Whether the run goes on by itself: nothing is to be had of it but by waiting.
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+
     /// Whether nothing goes on by itself. An interrupted run can be resumed, nothing else can.
     pub const fn is_ended(self) -> bool {
         match self {
-            Self::Queued | Self::Running => false,
+            Self::Queued | Self::Running | Self::RequiresAction => false,
             Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted => true,
         }
     }
@@ -51,6 +62,56 @@ labels! {
         /// The model repeated itself.
         LoopDetected = "loop_detected",
     }
+}
+
+labels! {
+    /// What is done with a run whose thread has an active one.
+    OnBusy {
+        /// It is refused.
+        Reject = "reject",
+        /// It waits until those before it have ended.
+        Enqueue = "enqueue",
+        /// The active run is interrupted, and then it is this one's turn.
+        Interrupt = "interrupt",
+        /// The active run is cancelled and no model is told of its steps any more, and then it is this
+        /// one's turn.
+        Rollback = "rollback",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for OnBusy {
+    fn default() -> Self {
+        Self::Reject
+    }
+}
+
+labels! {
+    /// What becomes of a run when the client that started it, and waits for it, goes away.
+    OnDisconnect {
+        /// It goes on.
+        Continue = "continue",
+        /// It is cancelled.
+        Cancel = "cancel",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for OnDisconnect {
+    fn default() -> Self {
+        Self::Continue
+    }
+}
+
+/// What a cancel stopped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stopped {
+    /// The turns whose reply was not there yet.
+    pub turns_aborted: Vec<u32>,
+    /// The calls that were never sent, in call order.
+    pub calls_not_started: Vec<CallId>,
+    /// The calls that had been sent and may have taken effect, in call order.
+    pub calls_in_doubt: Vec<CallId>,
 }
 
 /// Why a run fails, as the loop decides it.
@@ -110,6 +171,8 @@ pub struct Run {
     pub metadata: Metadata,
     /// When it was accepted.
     pub created_at: DateTime<Utc>,
+    /// What it may use up by its own bounds.
+    pub budget: Budget,
     /// What changes.
     pub facts: RunFacts,
 }
@@ -140,9 +203,18 @@ pub struct RunFacts {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<RunFailure>,
+    /// What it waits for, or waited for until it was queued again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_action: Option<RequiresAction>,
+    /// What the cancel stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// Tokens of all recorded replies.
     pub usage: Usage,
-    /// Steps it has appended.
+    /// What they cost, as far as their prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
+    /// Steps it has, its task included.
     pub steps: u32,
     /// The current or last turn; 0 before the first.
     pub turn: u32,
@@ -168,7 +240,10 @@ impl RunFacts {
             answer: None,
             output: None,
             failure: None,
+            requires_action: None,
+            stopped: None,
             usage: Usage::default(),
+            cost: None,
             steps: 1,
             turn: 0,
             attempt: 0,

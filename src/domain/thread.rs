@@ -56,6 +56,15 @@ pub struct Framing {
     pub tags: Vec<String>,
 }
 
+/// Where a thread was forked from another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForkPoint {
+    /// The other thread.
+    pub thread_id: ThreadId,
+    /// `seq` of the last step that it shares.
+    pub at_seq: i64,
+}
+
 /// A thread as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
@@ -70,6 +79,8 @@ pub struct Thread {
     pub memory_from: i64,
     /// `seq` of the last step; 0 when there is none.
     pub head_seq: i64,
+    /// What it was forked from; `None` for a thread that began by itself.
+    pub forked_from: Option<ForkPoint>,
     /// Counts every change of the thread and its history; the base of its `ETag`.
     pub revision: i64,
     /// When it was created.

@@ -1,14 +1,15 @@
-//! Tools: what an agent may use, what a model asked, and how each call ended.
+//! Tools: what an agent may use, and what a model asked.
 
-use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::file::FilePart;
 use super::id::CallId;
-use super::json::spelt;
+pub use super::outcome::{
+    JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
+};
+use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
 use crate::labels;
 
 /// The tool that ends a run with an answer; it is always there.
@@ -23,6 +24,8 @@ pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
 pub enum ToolSpec {
     /// A URL that the server calls.
     Http(HttpTool),
+    /// A tool that the caller runs.
+    Client(ClientTool),
     /// A tool of the server itself.
     Builtin(BuiltinTool),
 }
@@ -32,6 +35,7 @@ impl ToolSpec {
     pub fn tool_name(&self) -> &str {
         match self {
             Self::Http(tool) => &tool.name,
+            Self::Client(tool) => &tool.name,
             Self::Builtin(tool) => tool.name.label(),
         }
     }
@@ -76,6 +80,26 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
+    /// What is done when a call was sent and its answer is not known; only of `at_most_once` tools.
+    #[serde(default)]
+    pub on_in_doubt: OnInDoubt,
+    /// How long a call in doubt is held, in milliseconds, 1–2,592,000,000; ten minutes by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_u64)]
+    pub hold_timeout_ms: Option<u64>,
+    /// What is asked about a call in doubt with `on_in_doubt: probe`: a URL template like `url`, in which
+    /// `{tool_call_id}` is the call's id. It is called with `GET`: 404 says that the call did not take
+    /// effect, so that it is sent again; any other success that it did, with the answer as its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 2048)]
+    pub probe_url: Option<String>,
+    /// Whether a person has to agree to every call.
+    #[serde(default)]
+    pub approval: Approval,
+    /// How long a decision is waited for, in milliseconds, 1–2,592,000,000; a day by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_u64)]
+    pub approval_timeout_ms: Option<u64>,
     /// Whether it may run beside other calls of the same turn.
     #[serde(default = "yes")]
     #[schema(default = true)]
@@ -91,6 +115,62 @@ pub struct HttpTool {
 
 const fn yes() -> bool {
     true
+}
+
+impl HttpTool {
+    /// What its calls may have to wait for.
+    pub fn wait_rules(&self) -> WaitRules {
+        // A call that may be repeated is never in doubt.
+        let on_in_doubt = match self.effect {
+            EffectClass::AtMostOnce => self.on_in_doubt,
+            EffectClass::Pure | EffectClass::Idempotent => OnInDoubt::Observe,
+        };
+        WaitRules {
+            by_client: false,
+            approval: self.approval == Approval::Always,
+            on_in_doubt,
+            answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),
+            hold_ms: self.hold_timeout_ms.unwrap_or(HOLD_TIMEOUT_MS),
+        }
+    }
+}
+
+/// A tool that the caller runs: the run waits until its results are posted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientTool {
+    /// `^[A-Za-z0-9_-]{1,64}$`, unique within the agent.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", examples("pick_file"))]
+    pub name: String,
+    /// What the model is told about it; at most 4,096 characters.
+    #[serde(default)]
+    #[schema(max_length = 4096)]
+    pub description: String,
+    /// JSON Schema of the arguments: an object at the top, only `#/…` references, at most 64 KiB.
+    /// Unknown arguments are refused unless the schema says otherwise.
+    #[schema(value_type = Object)]
+    pub parameters: Value,
+    /// How long a result is waited for, in milliseconds, 1–2,592,000,000; a day by default. The model is
+    /// then told that the call took too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_592_000_000_u64)]
+    pub timeout_ms: Option<u64>,
+    /// Whether it may run beside other calls of the same turn.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub parallel_safe: bool,
+    /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_output_chars: Option<u32>,
+}
+
+impl ClientTool {
+    /// What its calls wait for.
+    pub fn wait_rules(&self) -> WaitRules {
+        let answer_ms = self.timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS);
+        WaitRules { by_client: true, answer_ms, ..WaitRules::NONE }
+    }
 }
 
 /// A tool of the server itself.
@@ -139,7 +219,7 @@ labels! {
         Pure = "pure",
         /// It honours `Idempotency-Key`: repeated with the same key.
         Idempotent = "idempotent",
-        /// It is never repeated; an unknown outcome is told to the model as `in_doubt`.
+        /// It is never repeated by itself; `on_in_doubt` says what becomes of an unknown outcome.
         AtMostOnce = "at_most_once",
     }
 }
@@ -186,6 +266,8 @@ pub struct PlannedCall {
     pub parallel_safe: bool,
     /// Whether the call could not be read: its name is missing or its arguments are not an object.
     pub unparsable: bool,
+    /// What it may have to wait for.
+    pub waits: WaitRules,
     /// The outcome of a call that needs nothing from outside: one that is refused before it is sent,
     /// or the answer itself.
     pub settled: Option<ToolOutcome>,
@@ -198,199 +280,9 @@ labels! {
         Planned = "planned",
         /// The request may be out.
         Started = "started",
+        /// It waits for a caller.
+        Waiting = "waiting",
         /// Its outcome is recorded.
         Ended = "ended",
-    }
-}
-
-labels! {
-    /// How a call ended.
-    OutcomeKind {
-        /// It worked.
-        Success = "success",
-        /// The arguments do not fit the tool's schema, or are not an object.
-        InvalidArguments = "invalid_arguments",
-        /// The tool failed.
-        Execution = "execution",
-        /// The tool took longer than its bound.
-        Timeout = "timeout",
-        /// There is no such tool.
-        UnknownTool = "unknown_tool",
-        /// It was sent and may or may not have taken effect.
-        InDoubt = "in_doubt",
-        /// The reply was cut off before the call was complete; nothing was run.
-        Truncated = "truncated",
-        /// A person refused it.
-        Denied = "denied",
-        /// The run was cancelled first.
-        Cancelled = "cancelled",
-        /// The run was interrupted first.
-        Interrupted = "interrupted",
-    }
-}
-
-/// How a tool call ended. Nothing in it can fail a run: it is told to the model as an observation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ToolOutcome {
-    /// The call it answers.
-    pub tool_call_id: CallId,
-    /// The tool's name as the model wrote it.
-    pub name: String,
-    /// Whether it is anything but a success.
-    pub is_error: bool,
-    /// How it ended.
-    pub kind: OutcomeKind,
-    /// What the tool gave back, whole; only of a success.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<ToolOutput>,
-    /// Files that the tool gave back; only of a success.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<FilePart>,
-    /// What went wrong; only of a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ToolFailure>,
-    /// How often it was tried; 0 when it never ran.
-    pub attempts: u32,
-    /// When the first try began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finished_at: Option<DateTime<Utc>>,
-    /// Whether characters that cannot be stored were replaced by U+FFFD.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub sanitised: bool,
-}
-
-/// What a tool gave back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "output_kind", rename_all = "snake_case")]
-pub enum ToolOutput {
-    /// Text.
-    Text(TextOutput),
-    /// JSON, with its own key order.
-    Json(JsonOutput),
-}
-
-/// Text output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TextOutput {
-    /// The text.
-    pub text: String,
-}
-
-/// JSON output.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct JsonOutput {
-    /// The value.
-    pub json: Value,
-    /// The JSON as it was spelt, where its numbers or keys would change in `json`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exact: Option<String>,
-}
-
-impl JsonOutput {
-    /// Reads JSON text; it is kept beside the value if the value does not say all of it.
-    pub fn of(text: &str) -> Result<Self, serde_json::Error> {
-        let json: Value = serde_json::from_str(text)?;
-        let shown = json.to_string();
-        let exact = Some(spelt(text)).filter(|spelling| *spelling != shown);
-        Ok(Self { json, exact })
-    }
-
-    /// The compact JSON that is shown.
-    pub fn text(&self) -> String {
-        self.exact.clone().unwrap_or_else(|| self.json.to_string())
-    }
-}
-
-impl From<Value> for JsonOutput {
-    fn from(json: Value) -> Self {
-        Self { json, exact: None }
-    }
-}
-
-/// What went wrong in a tool call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ToolFailure {
-    /// The failure's type, a single printable line, for example `HttpStatus` or `ConnectError`.
-    pub r#type: String,
-    /// What happened; empty when `redact_errors` withholds it.
-    pub message: String,
-    /// Whether the message was withheld.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub redacted: bool,
-}
-
-impl ToolOutcome {
-    /// A failure that no tool was run for.
-    pub fn not_run(
-        call_id: CallId,
-        name: &str,
-        kind: OutcomeKind,
-        error: Option<ToolFailure>,
-    ) -> Self {
-        Self {
-            tool_call_id: call_id,
-            name: name.to_owned(),
-            is_error: true,
-            kind,
-            output: None,
-            files: Vec::new(),
-            error,
-            attempts: 0,
-            started_at: None,
-            finished_at: None,
-            sanitised: false,
-        }
-    }
-}
-
-/// A tool call that failed, raised and caught inside `tools`: callers of a run never see it as an
-/// error, the model sees it as an observation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ToolCallError {
-    /// The failure kind.
-    pub kind: OutcomeKind,
-    /// The failure's type.
-    pub type_name: &'static str,
-    /// What happened.
-    pub message: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_output_is_shown_as_it_was_spelt() {
-        for text in [
-            "12345678901234567890123",
-            "1.10",
-            "9007199254740993.0",
-            "-0",
-            r#"{"b":[1e2],"a":{"x":1,"x":2}}"#,
-        ] {
-            let output = JsonOutput::of(&format!(" {text}\n")).unwrap();
-            assert_eq!((output.text(), output.exact.is_some()), (text.to_owned(), true));
-            let stored = serde_json::to_string(&output).unwrap();
-            assert_eq!(serde_json::from_str::<JsonOutput>(&stored).unwrap(), output);
-        }
-        assert_eq!(JsonOutput::of(r#"{"a":{"x":1,"x":2}}"#).unwrap().json["a"]["x"], 2);
-    }
-
-    #[test]
-    fn json_output_that_its_value_says_whole_is_stored_once() {
-        for text in [r#"{"b": 1, "a": [0.5, 1.0, -7, null]}"#, r#""caf\u00e9 \/""#, "1e+22"] {
-            let output = JsonOutput::of(text).unwrap();
-            assert_eq!(output.exact, None, "{text}");
-            assert_eq!(output.text(), output.json.to_string());
-        }
-        assert!(JsonOutput::of("{").is_err());
     }
 }

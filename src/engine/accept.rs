@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Context;
+use super::{Context, steer};
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
+use crate::domain::budget::Budget;
+use crate::domain::id::{KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
-use crate::domain::run::{Run, RunFacts};
+use crate::domain::memory::Finding;
+use crate::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
+use crate::domain::schedule::Firing;
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
@@ -56,10 +59,22 @@ pub struct StartRun {
     pub max_steps: Option<u32>,
     /// The run's own time limit.
     pub run_timeout: Option<Duration>,
+    /// What is done when the thread has an active run.
+    pub on_busy: OnBusy,
+    /// What becomes of it when the client that starts it goes away.
+    pub on_disconnect: OnDisconnect,
+    /// What it may use up, where that is not what its agent says.
+    pub budget: Budget,
+    /// The caller's key; `None` for the operator's own.
+    pub key: Option<KeyId>,
     /// The caller's own labels.
     pub metadata: Metadata,
     /// The key the request came with.
     pub idempotency: Option<IdempotencyKey>,
+    /// The endpoint that is told of it.
+    pub webhook: Option<WebhookId>,
+    /// The due time of the schedule that starts it.
+    pub firing: Option<Firing>,
 }
 
 /// A run that was accepted, now or before.
@@ -76,19 +91,35 @@ pub(super) async fn start(
     tenant: &TenantId,
     start: StartRun,
 ) -> Result<Started, AgentlingError> {
-    if context.tasks.is_stopping() {
-        return Err(AgentlingError::Draining);
-    }
+    context.admit()?;
     let new = prepare(context, tenant, start).await?;
     match runs::accept(context.store(), tenant, &new).await {
         Ok(Accepted::Created) => {
-            context.wake.notify_one();
+            context.claimable();
+            Ok(Started { run: new.run, is_replay: false })
+        }
+        Ok(Accepted::Enqueued(displaced)) => {
+            if let Some(displaced) = displaced {
+                steer::pass_wish_on(context, tenant, displaced);
+            }
+            context.claimable();
             Ok(Started { run: new.run, is_replay: false })
         }
         Ok(Accepted::Replayed(run)) => Ok(Started { run: run.as_accepted(), is_replay: true }),
+        Ok(Accepted::NoSuchWebhook) => {
+            let place = Finding::new("/webhook", "unknown_webhook", "there is no such endpoint");
+            Err(AgentlingError::Invalid(vec![place]))
+        }
+        Ok(Accepted::NotDue) => Err(AgentlingError::VersionConflict),
         Ok(Accepted::NoSuchThread) => Err(AgentlingError::NotFound { kind: "thread" }),
         Ok(Accepted::QueueFull) => {
             Err(AgentlingError::TenantQueueFull { limit: QUEUED_PER_TENANT.into() })
+        }
+        Ok(Accepted::BudgetExhausted) => Err(AgentlingError::BudgetExhausted),
+        Ok(Accepted::Unpriced) => {
+            let message =
+                "a budget counts money, and what this model or a fallback costs is not known";
+            Err(AgentlingError::invalid("/budget/cost", "unknown_price", message))
         }
         Err(StoreError::Conflict(Conflict::IdTaken)) => {
             Err(AgentlingError::IdConflict("a run with this id exists"))
@@ -114,10 +145,16 @@ async fn prepare(
             (Some(thread), id, false)
         }
     };
+    let budget = start.budget.or(agent.spec.budget);
+    let prices = &context.parts.prices;
+    let mut models = std::iter::once(&agent.spec.model).chain(&agent.spec.model.fallbacks);
+    let is_priced = models.all(|model| prices.of(model).is_some());
     let timeout = start
         .run_timeout
         .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
-        .and_then(|timeout| chrono::TimeDelta::from_std(timeout).ok());
+        .into_iter()
+        .chain(budget.time_ms.map(Duration::from_millis))
+        .min();
     let (agent_id, agent_version) = agent.stored.unzip();
     Ok(NewRun {
         run: Run {
@@ -127,16 +164,23 @@ async fn prepare(
             agent_version,
             metadata: start.metadata,
             created_at: now,
+            budget,
             facts: RunFacts::accepted(),
         },
         inline_agent: agent_id.is_none().then_some(agent.spec),
         new_thread,
         reset,
         max_steps: start.max_steps,
-        deadline_at: timeout.map(|timeout| now + timeout),
+        timeout,
+        on_busy: start.on_busy,
+        on_disconnect: start.on_disconnect,
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: start.input })),
         op_id: ids.random(),
         idempotency: start.idempotency,
+        webhook: start.webhook,
+        firing: start.firing,
+        key: start.key,
+        is_priced,
     })
 }
 
@@ -148,6 +192,7 @@ fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Ut
         metadata: Metadata::new(),
         memory_from: 1,
         head_seq: 0,
+        forked_from: None,
         revision: 1,
         created_at: now,
         updated_at: now,

@@ -9,36 +9,41 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 
+use super::budget::{Decided, Purse};
 use super::feed::Publisher;
+use super::inbox::Inbox;
 use super::journal::{Journal, Stamp, records_of};
-use super::leases::Signals;
+use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
+use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context};
+use super::{CommitPoint, Context, steer};
+use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Failure, FailureCause};
-use crate::domain::run_message::RunMessage;
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::state::State;
-use crate::machine::{Surroundings, decide, due, evolve, fold, poisoned};
+use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Guard, LoadedRun};
+use crate::store::journal::{self, Appended, Batch, Guard};
 use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
-use crate::store::messages;
 
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a run that is given back waits for its last requests to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// One run in the hands of this process.
 pub(super) struct Driver {
     context: Arc<Context>,
     claim: Claim,
     signals: watch::Receiver<Signals>,
+    freshness: Freshness,
     publisher: Arc<Publisher>,
     redactor: Arc<Redactor>,
     tally: RunTally,
@@ -47,8 +52,8 @@ pub(super) struct Driver {
     deadline: Option<Duration>,
     journal: Journal,
     state: State,
-    /// The messages to the run that are known and have not entered it yet, in order.
-    waiting: Vec<RunMessage>,
+    inbox: Inbox,
+    purse: Purse,
     /// Requests to models that are not recorded yet; they go with the next append. Until then a crash
     /// loses them, as it loses what came back.
     sent: Vec<Arc<NewRequest>>,
@@ -64,6 +69,7 @@ enum Wake {
     Deadline,
     GiveBack,
     Lost,
+    Fresh,
 }
 
 /// Whether the run is still this driver's.
@@ -81,7 +87,7 @@ impl Driver {
     pub(super) async fn drive(
         context: Arc<Context>,
         claim: Claim,
-        signals: watch::Receiver<Signals>,
+        grip: Grip,
     ) -> Result<(), StoreError> {
         let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
         let Some(loaded) = loaded else { return Ok(()) };
@@ -98,19 +104,25 @@ impl Driver {
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
-            waiting: loaded.waiting.clone(),
-            performer: Performer::new(&context, &loaded, &redactor, &claim),
+            inbox: Inbox::of(&loaded),
+            purse: Purse::of(&context, &claim, &loaded).await?,
+            performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
             sent: Vec::new(),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
             context,
             claim,
-            signals,
+            signals: grip.signals,
+            freshness: grip.freshness,
             publisher,
             tally: RunTally::of(&loaded, &redactor),
             redactor,
         };
-        driver.go(first).await
+        driver.go(first).await?;
+        if driver.state.is_ended() {
+            steer::let_next_on(&driver.context, &driver.claim.tenant, thread).await;
+        }
+        Ok(())
     }
 
     async fn go(&mut self, first: Option<Input>) -> Result<(), StoreError> {
@@ -119,7 +131,7 @@ impl Driver {
         {
             return Ok(());
         }
-        while !self.state.is_ended() {
+        while !self.state.is_ended() && self.state.parked().is_none() {
             if self.start_due().await? == Hold::Gone {
                 return Ok(());
             }
@@ -133,6 +145,7 @@ impl Driver {
                 Wake::Deadline => self.stop(Input::Aborted { failure: timed_out() }).await?,
                 Wake::GiveBack => return self.give_back().await,
                 Wake::Lost => Hold::Gone,
+                Wake::Fresh => Hold::Kept,
             };
             if hold == Hold::Gone {
                 return Ok(());
@@ -142,9 +155,10 @@ impl Driver {
     }
 
     /// Starts what is due and not already under way; nothing new once the server is stopping or the
-    /// run is to.
+    /// run is to, or while the lease is so old that another worker may have the run.
     async fn start_due(&mut self) -> Result<Hold, StoreError> {
-        if self.context.tasks.is_stopping() || *self.signals.borrow() != Signals::default() {
+        let is_told_to_stop = *self.signals.borrow() != Signals::default();
+        if self.context.tasks.is_stopping() || is_told_to_stop || !self.freshness.is_fresh() {
             return Ok(Hold::Kept);
         }
         let mut effects = due(&self.state);
@@ -182,10 +196,12 @@ impl Driver {
         }
         let clock = &self.context.parts.clock;
         let left = self.deadline.map(|deadline| deadline.saturating_sub(clock.monotonic()));
+        let is_stale = !self.freshness.is_fresh();
         tokio::select! {
+            () = self.freshness.clone().fresh(), if is_stale => Wake::Fresh,
             Some(done) = self.effects.next() => Wake::Done(Box::new(done)),
             _ = self.signals.changed() => Box::pin(self.wake()).await,
-            () = sleep_or_forever(left) => Wake::Deadline,
+            () = super::tasks::sleep_or_forever(left) => Wake::Deadline,
             () = tasks.aborting() => Wake::GiveBack,
             () = tasks.stopping(), if !tasks.is_stopping() && self.effects.is_empty() => Wake::GiveBack,
         }
@@ -194,6 +210,9 @@ impl Driver {
     /// Ends the run, whatever is under way.
     async fn stop(&mut self, input: Input) -> Result<Hold, StoreError> {
         let abandoned = self.performer.abandoned().await;
+        if abandoned.is_some() {
+            self.purse.hang_up();
+        }
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.take(input, None).await
     }
@@ -202,6 +221,7 @@ impl Driver {
         self.running.remove(&done.effect);
         if matches!(done.effect, Effect::CallModel { .. }) {
             self.performer.sent(done.sent.as_ref());
+            self.purse.note(&done, self.performer.price(&self.state));
             self.sent.extend(done.sent.iter().map(|sent| Arc::clone(&sent.entry)));
         }
         self.performer.reconsider(&mut done, &self.state, &self.journal.history);
@@ -223,12 +243,14 @@ impl Driver {
 
     /// Decides, commits and folds one input.
     async fn take(&mut self, input: Input, heard: Option<Sent>) -> Result<Hold, StoreError> {
-        let is_cancel = input == Input::Cancelled;
-        let around = Surroundings { limits: &self.limits, messages: &self.waiting };
-        let records = decide(&self.state, input.clone(), around);
+        self.journal.heard_answers(self.inbox.n_answers());
+        let is_out_of_budget = self.purse.is_out();
+        let around = Surroundings { is_out_of_budget, ..self.inbox.around(&self.limits) };
+        let mut records = decide(&self.state, input.clone(), around);
         if records.is_empty() {
             return Ok(Hold::Kept);
         }
+        remark(&input, &mut records, (&self.claim, &self.state), &mut self.journal.facts);
         let context = Arc::clone(&self.context);
         let parts = &context.parts;
         let figures = heard.as_ref().map(|sent| sent.figures.clone());
@@ -236,58 +258,57 @@ impl Driver {
         let stamp = Stamp { now, ids, heard: figures, sent: &self.sent };
         let (mut batch, mut journal) = self.journal.plan(&records, &stamp);
         let tally = self.tally.behind(&mut batch, &mut journal);
-        batch.despite_cancel = is_cancel;
+        let state = records.iter().fold(self.state.clone(), evolve);
+        let (before, rows, records) = (&self.state, &self.journal, &*records);
+        let decided = Decided { state: before, after: &state, journal: rows, records };
+        self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
+        batch.despite_cancel = input == Input::Cancelled;
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
-                let state = std::mem::take(&mut self.state);
-                self.state = records.iter().fold(state, evolve);
-                let n_messages = self.state.n_messages();
-                self.waiting.retain(|message| message.number > n_messages);
+                self.state = state;
+                self.inbox.taken(self.state.n_messages());
                 self.sent.clear();
                 if let Some(heard) = heard {
                     self.performer.replied(heard.kept);
                 }
                 self.publisher.committed();
+                self.context.hints.changed(self.claim.run);
                 self.log_failure();
+                self.purse.stored(&context, &self.claim, &batch).await;
                 Ok(Hold::Kept)
             }
-            Appended::MessagesWait => {
-                self.listen().await?;
-                Box::pin(self.take(input, heard)).await
-            }
-            Appended::CancelRequested => Box::pin(self.take(Input::Cancelled, None)).await,
-            Appended::Fenced => {
-                tracing::warn!(run = %self.claim.run, epoch = self.claim.epoch, "a write was fenced");
-                Ok(Hold::Gone)
-            }
+            refused => Box::pin(self.reconsider(refused, (input, heard), &batch)).await,
         }
     }
 
-    /// Reads the messages that were added since they were last read.
-    async fn listen(&mut self) -> Result<(), StoreError> {
-        let (store, claim) = (self.context.store(), &self.claim);
-        let after = self.state.n_messages();
-        let waiting = loop {
-            match messages::waiting(store, &claim.tenant, claim.run, after).await {
-                // A reply may hang on it, which is not to be lost.
-                Err(error) if error.is_passing() && !self.signals.borrow().lost => {
-                    tracing::warn!(run = %claim.run, error = %error, "a read waits for the database");
-                    tokio::time::sleep(WRITE_PAUSE).await;
-                }
-                other => break other?,
+    /// Decides again, on what the decision that was refused did not know of.
+    async fn reconsider(
+        &mut self,
+        refused: Appended,
+        (input, heard): (Input, Option<Sent>),
+        batch: &Batch,
+    ) -> Result<Hold, StoreError> {
+        let (context, claim, signals) = (&self.context, &self.claim, &self.signals);
+        match refused {
+            Appended::MessagesWait => {
+                let known = (self.state.n_messages(), signals);
+                self.inbox.read_messages(context, claim, known).await?;
             }
-        };
-        if waiting.len() == self.waiting.len() {
-            // Otherwise the same would be decided and refused for ever.
-            return Err(StoreError::Inconsistent {
-                table: "run",
-                column: "n_messages",
-                id: claim.run.to_string(),
-            });
+            Appended::AnswersWait => self.inbox.read_answers(context, claim, signals).await?,
+            Appended::BudgetSet => self.purse.open(),
+            Appended::BudgetExhausted => {
+                self.purse.refused(context, claim, (signals, &batch.draws.draws)).await?;
+            }
+            Appended::InterruptRequested => self.inbox.hear_stop(),
+            Appended::CancelRequested => return self.take(Input::Cancelled, None).await,
+            Appended::Stored | Appended::Fenced => {
+                context.parts.observer.on_commit(CommitPoint::Refused, claim.run);
+                context.fenced(claim).await;
+                return Ok(Hold::Gone);
+            }
         }
-        self.waiting = waiting;
-        Ok(())
+        self.take(input, heard).await
     }
 
     /// Says in the log what callers read in `run.error`, under the same id.
@@ -306,7 +327,13 @@ impl Driver {
         let observer = Arc::clone(&self.context.parts.observer);
         loop {
             observer.on_commit(CommitPoint::Before, guard.run);
-            match journal::append(self.context.store(), &guard, batch).await {
+            let appended = Box::pin(journal::append(self.context.store(), &guard, batch));
+            let appended = tokio::select! {
+                appended = appended => appended,
+                // Whoever has the run now sees what came of it.
+                () = Signals::lost(&self.signals) => return Ok(Appended::Fenced),
+            };
+            match appended {
                 Ok(appended) => {
                     observer.on_commit(CommitPoint::After, guard.run);
                     return Ok(appended);
@@ -330,8 +357,15 @@ impl Driver {
         let abandoned = self.performer.abandoned().await;
         self.sent.extend(abandoned.map(|sent| sent.entry));
         self.record_sent().await;
-        lease::release(self.context.store(), &self.claim.tenant, self.claim.run, self.claim.token)
-            .await
+        let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
+        let is_call = |effect: &Effect| matches!(effect, Effect::CallTool { .. });
+        if self.running.iter().any(is_call) {
+            lease::abandon(store, tenant, (*run, *token), Fault::Drained).await?;
+        } else {
+            lease::release(store, tenant, *run, *token).await?;
+        }
+        self.context.claimable();
+        Ok(())
     }
 
     /// Puts on record what was sent and leads to no step here. The run is given back whether that
@@ -344,10 +378,12 @@ impl Driver {
         let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
         let stamp = Stamp { now, ids, heard: None, sent: &self.sent };
         let (mut batch, _) = self.journal.plan(&[], &stamp);
-        // A cancel is for whoever takes the run next.
-        batch.despite_cancel = true;
-        let appended = journal::append(self.context.store(), &self.guard(), &batch).await;
-        if !matches!(appended, Ok(Appended::Stored)) {
+        // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
+        (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
+        let guard = self.guard();
+        let appended = Box::pin(journal::append(self.context.store(), &guard, &batch));
+        let appended = tokio::time::timeout(LAST_WORDS, appended).await;
+        if !matches!(appended, Ok(Ok(Appended::Stored))) {
             tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
         }
     }
@@ -360,36 +396,5 @@ impl Driver {
             epoch: self.claim.epoch,
             head: self.journal.head,
         }
-    }
-}
-
-/// What a claim means for the machine.
-fn first_input(claim: &Claim, loaded: &LoadedRun) -> Option<Input> {
-    if claim.is_poisoned {
-        return Some(Input::Aborted { failure: poisoned() });
-    }
-    match (claim.begins, loaded.resumed) {
-        // The first turn is on record with the claim.
-        (true, _) => None,
-        (false, true) => Some(Input::Resumed),
-        (false, false) => Some(Input::Claimed),
-    }
-}
-
-/// The run's deadline on the monotonic clock.
-fn time_left(context: &Context, loaded: &LoadedRun) -> Option<Duration> {
-    let left = (loaded.deadline_at? - context.now()).to_std().unwrap_or_default();
-    Some(context.parts.clock.monotonic() + left)
-}
-
-fn timed_out() -> Failure {
-    let detail = "the run took longer than its `run_timeout_ms`".to_owned();
-    Failure { cause: FailureCause::RunTimeout, detail }
-}
-
-async fn sleep_or_forever(duration: Option<Duration>) {
-    match duration {
-        Some(duration) => tokio::time::sleep(duration).await,
-        None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@ use super::Context;
 use super::accept::{self, WhichAgent};
 use super::prompt::{Prompter, Told, body_hash};
 use super::redaction::{self, Redactor};
+use super::replay::excerpt;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::limits::STEP_LIMIT;
@@ -20,9 +21,6 @@ use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
 use crate::render::size;
 use crate::store::{steps, threads};
-
-/// How much of each body an excerpt shows, in characters.
-const EXCERPT_CHARS: usize = 80;
 
 /// What is to be rendered.
 #[derive(Debug, Clone, PartialEq)]
@@ -256,25 +254,5 @@ impl Comparison {
         let differs = here != there;
         let excerpts = differs.then(|| (excerpt(here, shared_bytes), excerpt(there, shared_bytes)));
         Self { rendered, shared_bytes, excerpts }
-    }
-}
-
-/// What a text says from a byte on; from the beginning of the character that the byte is in.
-fn excerpt(text: &str, byte: usize) -> String {
-    let (_, rest) = text.split_at_checked(text.floor_char_boundary(byte)).unwrap_or_default();
-    rest.chars().take(EXCERPT_CHARS).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_excerpt_begins_with_the_whole_character_that_differs() {
-        assert_eq!(excerpt("aé", 1), "é");
-        assert_eq!(excerpt("aé", 2), "é");
-        assert_eq!(excerpt("aé", 3), "");
-        assert_eq!(excerpt("", 0), "");
-        assert_eq!(excerpt(&"é".repeat(200), 0), "é".repeat(EXCERPT_CHARS));
     }
 }

@@ -4,38 +4,70 @@
 //! The loop never lives in a handler: a caller's request ends with a commit, and a worker, here or in
 //! another process, goes on from what was committed. Waiting, streaming and background runs are the
 //! same run watched in three ways.
+//!
+//! # Where a process may die
+//!
+#![doc = include_str!("kill_points.md")]
 
 mod accept;
 mod agents;
+mod answers;
+mod budget;
+mod client;
 mod compact;
 mod compaction;
+mod context;
 mod diagnosis;
+mod diff;
 mod driver;
 mod dry_run;
 pub mod feed;
+mod hints;
+mod inbox;
 mod journal;
+mod keeping;
 mod leases;
+mod load;
+mod observer;
 mod perform;
 mod predecessor;
 mod prompt;
 pub mod redaction;
+mod relay;
+mod replay;
+mod replies;
 mod sanitise;
+mod schedules;
 mod sent;
+mod steer;
+mod tail;
+mod takeover;
 mod tally;
 pub mod tasks;
+mod told;
 mod watch;
+pub mod webhooks;
+mod window;
 mod worker;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 pub use accept::{StartRun, Started, ThreadChoice, WhichAgent};
+pub use answers::Answers;
+pub use budget::budgets_changed;
 pub use compact::{CompactThread, Shorter};
 pub use diagnosis::diagnose;
+pub use diff::{
+    Difference, RequestDiff, RequestFacts, RunDiff, Sameness, StepDiff, WireDiff, diff_runs,
+};
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
+pub use observer::{CommitObserver, CommitPoint, NoObserver};
+pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
+pub use schedules::{BadCadence, Cadence};
+pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -44,46 +76,23 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
 use crate::domain::agent::AgentSpec;
+use crate::domain::budget::Prices;
+use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::Run;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
+use crate::store::Store;
 use crate::store::messages::{self, Added};
-use crate::store::steer::{self, Steered};
-use crate::store::{Conflict, Store, StoreError};
 use crate::tools::Toolbox;
 
-use feed::Feed;
-use leases::Leases;
+use context::Context;
 use redaction::{Place, Redaction, Redactors};
 use tasks::Tasks;
-
-/// A moment around a commit of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommitPoint {
-    /// The batch is about to be sent.
-    Before,
-    /// The batch is stored; nobody was told yet.
-    After,
-}
-
-/// Sees every commit of this process's workers: for metrics, and for tests that make it fail there.
-pub trait CommitObserver: Send + Sync + std::fmt::Debug {
-    /// A commit is about to happen or has happened.
-    fn on_commit(&self, point: CommitPoint, run: RunId);
-}
-
-/// Sees nothing.
-#[derive(Debug)]
-pub struct NoObserver;
-
-impl CommitObserver for NoObserver {
-    fn on_commit(&self, _point: CommitPoint, _run: RunId) {}
-}
 
 /// What an engine is built from.
 #[derive(Debug)]
@@ -100,45 +109,20 @@ pub struct Parts {
     pub ids: SharedIds,
     /// What is redacted for everyone.
     pub redaction: Redaction,
+    /// What models cost.
+    pub prices: Prices,
     /// Bounds and intervals.
     pub settings: config::Engine,
     /// How new threads are framed.
     pub rendering: config::Rendering,
+    /// How endpoints are told of events.
+    pub webhooks: config::Webhooks,
+    /// What the secrets of endpoints are derived from.
+    pub webhook_secret: [u8; 32],
+    /// How long what is stored is kept.
+    pub retention: config::Retention,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
-}
-
-/// Everything the tasks of an engine share.
-#[derive(Debug)]
-pub(crate) struct Context {
-    parts: Parts,
-    feed: Feed,
-    leases: Leases,
-    tasks: Tasks,
-    wake: Notify,
-}
-
-impl Context {
-    fn store(&self) -> &Store {
-        &self.parts.store
-    }
-
-    fn now(&self) -> chrono::DateTime<chrono::Utc> {
-        self.parts.clock.now()
-    }
-
-    /// How a thread that is created now frames its history.
-    fn framing(&self, policy: FramingPolicy, announce: Announce) -> Framing {
-        let tags = self.parts.rendering.framing_tags.clone();
-        Framing { policy, announce, tags }
-    }
-
-    /// A number in 0..1 for jitter, drawn from the ids' randomness.
-    fn jitter(&self) -> f64 {
-        let (high, _) = self.parts.ids.random().as_u64_pair();
-        // The top bits are random; 16 of them are plenty for jitter and exact in an f64.
-        f64::from(u16::try_from(high >> 48).unwrap_or(0)) / 65_536.0
-    }
 }
 
 /// The handle that the API holds. Cheap to clone.
@@ -150,20 +134,17 @@ pub struct Engine {
 impl Engine {
     /// An engine whose workers do not run yet.
     pub fn new(parts: Parts) -> Self {
-        Self {
-            context: Arc::new(Context {
-                parts,
-                feed: Feed::default(),
-                leases: Leases::default(),
-                tasks: Tasks::default(),
-                wake: Notify::new(),
-            }),
-        }
+        Self { context: Arc::new(Context::new(parts)) }
     }
 
-    /// Starts the workers: claiming, heartbeat, sweeping.
+    /// Starts the workers: claiming, heartbeat, sweeping; what listens and looks beside them, and what the
+    /// clock starts and forgets.
     pub fn work(&self) {
         worker::start(&self.context);
+        hints::start(&self.context);
+        load::start(&self.context);
+        schedules::start(&self.context);
+        keeping::start(&self.context);
     }
 
     /// The background tasks, for others who need one.
@@ -171,9 +152,17 @@ impl Engine {
         &self.context.tasks
     }
 
+    /// How many writes of this process another worker's claim has kept out.
+    pub fn fenced_writes(&self) -> u64 {
+        self.context.n_fenced.load(Ordering::Relaxed)
+    }
+
     /// Whether a run would be accepted.
-    pub fn is_accepting(&self) -> bool {
-        !self.context.tasks.is_stopping()
+    ///
+    /// # Errors
+    /// With the reason why not.
+    pub fn admit(&self) -> Result<(), AgentlingError> {
+        self.context.admit()
     }
 
     /// Stops claiming, waits for what is under way up to the drain deadline, then gives the rest back.
@@ -247,10 +236,31 @@ impl Engine {
 
     /// Watches a run from now on.
     pub fn watch(&self, tenant: &TenantId, run: RunId) -> RunWatch {
-        RunWatch::new(Arc::clone(&self.context), tenant.clone(), run)
+        RunWatch::new(Arc::clone(&self.context), tenant, run)
     }
 
-    /// Waits until a run has ended, at most so long. Answers the run as it stands then; `None` when
+    /// Some events of a run with what they are about.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn tell(
+        &self,
+        (tenant, channel): (&TenantId, RedactionChannel),
+        run: &Run,
+        events: Vec<RunEvent>,
+    ) -> Result<Told, AgentlingError> {
+        told::tell(&self.context, (tenant, channel), run, events).await
+    }
+
+    /// The client that a run was started for went away before it had what it waited for. The run does
+    /// what it was started to do then.
+    pub fn client_gone(&self, tenant: &TenantId, run: RunId) {
+        tracing::debug!(%tenant, %run, "the client of a run is gone");
+        self.context.parts.observer.on_client_gone(run);
+        client::gone(&self.context, tenant, run);
+    }
+
+    /// Waits until a run has ended or needs a caller, at most so long. Answers the run as it stands then; `None` when
     /// there is no such run.
     ///
     /// # Errors
@@ -269,21 +279,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, or it has ended.
     pub async fn cancel(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        match steer::cancel(context.store(), tenant, run, context.now()).await? {
-            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
-            // Cancelling twice is no mistake.
-            Steered::Refused(run) if run.facts.status == RunStatus::Cancelled => Ok(run),
-            Steered::Refused(run) => {
-                Err(AgentlingError::RunAlreadyTerminal { status: run.facts.status })
-            }
-            Steered::Done(run) => Ok(self.told(tenant, run)),
-            Steered::Requested(run) => {
-                context.leases.tell(tenant, run.id, |signals| signals.cancel = true);
-                context.wake.notify_one();
-                Ok(run)
-            }
-        }
+        steer::cancel(&self.context, tenant, run).await
     }
 
     /// Asks a run to stop at the next boundary.
@@ -291,17 +287,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, or it is not active.
     pub async fn interrupt(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        match steer::interrupt(context.store(), tenant, run, context.now()).await? {
-            Steered::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),
-            Steered::Refused(run) => Err(AgentlingError::RunNotActive { status: run.facts.status }),
-            Steered::Done(run) => Ok(self.told(tenant, run)),
-            Steered::Requested(run) => {
-                context.leases.tell(tenant, run.id, |signals| signals.interrupt = true);
-                context.wake.notify_one();
-                Ok(run)
-            }
-        }
+        steer::interrupt(&self.context, tenant, run).await
     }
 
     /// Lets an interrupted run go on.
@@ -309,22 +295,7 @@ impl Engine {
     /// # Errors
     /// When there is no such run, it is not interrupted, or its thread went on without it.
     pub async fn resume(&self, tenant: &TenantId, run: RunId) -> Result<Run, AgentlingError> {
-        let context = &self.context;
-        if !self.is_accepting() {
-            return Err(AgentlingError::Draining);
-        }
-        match steer::resume(context.store(), tenant, run, context.now()).await {
-            Ok(Steered::NoSuchRun) => Err(AgentlingError::NotFound { kind: "run" }),
-            Ok(Steered::Refused(run) | Steered::Requested(run)) => {
-                Err(AgentlingError::RunNotWaiting { status: run.facts.status })
-            }
-            Ok(Steered::Done(run)) => {
-                context.wake.notify_one();
-                Ok(self.told(tenant, run))
-            }
-            Err(StoreError::Conflict(Conflict::Stale)) => Err(AgentlingError::ThreadWentOn),
-            Err(error) => Err(error.into()),
-        }
+        steer::resume(&self.context, tenant, run).await
     }
 
     /// Adds a message to a run, which it hears when its next turn begins. Nobody has to be woken for
@@ -351,6 +322,19 @@ impl Engine {
         }
     }
 
+    /// Answers calls of a run that wait for a caller.
+    ///
+    /// # Errors
+    /// When there is no such run or call, or the call does not wait for that, or has its answer.
+    pub async fn answer(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        given: Answers,
+    ) -> Result<Run, AgentlingError> {
+        answers::give(&self.context, tenant, run, given).await
+    }
+
     /// Tells a thread in a shorter form from now on; answers the step that says so. `None` when there
     /// is no such thread.
     ///
@@ -363,11 +347,5 @@ impl Engine {
         asked: CompactThread,
     ) -> Result<Option<Step>, AgentlingError> {
         compact::compact(&self.context, tenant, asked).await
-    }
-
-    /// Tells watchers in this process that a run was changed by a caller.
-    fn told(&self, tenant: &TenantId, run: Run) -> Run {
-        self.context.feed.publisher(tenant, run.id).committed();
-        run
     }
 }

@@ -7,10 +7,12 @@ use futures::future::BoxFuture;
 
 use super::compaction::{Compactor, Shortening, shorten};
 use super::feed::Publisher;
+use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
-use super::{Context, sanitise};
+use super::{Context, relay, sanitise};
+use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
 use crate::domain::id::CallId;
 use crate::domain::ledger::Purpose;
@@ -24,6 +26,7 @@ use crate::machine::input::Input;
 use crate::machine::state::State;
 use crate::provider::{Attempt, ModelCall, retry};
 use crate::render::redact::Redactor;
+use crate::render::size;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
@@ -52,6 +55,7 @@ pub(super) struct Performer {
     predecessor: Predecessor,
     first_seq: i64,
     epoch: i64,
+    freshness: Freshness,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
     /// turn, retries and pauses included.
@@ -65,7 +69,7 @@ impl Performer {
         context: &Arc<Context>,
         loaded: &LoadedRun,
         redactor: &Arc<Redactor>,
-        claim: &Claim,
+        (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
         let (agent, framing) = (&loaded.agent, &loaded.framing);
         Self {
@@ -74,6 +78,7 @@ impl Performer {
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
+            freshness: freshness.clone(),
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
@@ -111,7 +116,8 @@ impl Performer {
         in_flight.abandoned(&self.context, before).await
     }
 
-    /// A future that performs an effect. Dropping it hangs up on the model or the tool.
+    /// A future that performs an effect, once the lease is young enough for that. Dropping it hangs up
+    /// on the model or the tool.
     pub(super) fn perform(
         &mut self,
         effect: Effect,
@@ -134,8 +140,10 @@ impl Performer {
                     (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
+                let freshness = self.freshness.clone();
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
+                    freshness.fresh().await;
                     in_flight.inspect(|in_flight| in_flight.begin(&context));
                     let call = (effect, &*call, shortening);
                     ask_or_shorten(&context, &tools, call, &publisher, &predecessor).await
@@ -145,10 +153,22 @@ impl Performer {
                 let request = self.tool_call(state, call_id, *attempt);
                 let (context, tools) =
                     (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let freshness = self.freshness.clone();
                 Box::pin(async move {
                     let attempt = request.attempt;
+                    freshness.fresh().await;
                     let outcome = context.parts.toolbox.call(&tools, &request).await;
                     Done::of(effect, Input::CallEnded { outcome, attempt })
+                })
+            }
+            Effect::Probe { call_id, attempt } => {
+                let request = self.tool_call(state, call_id, *attempt);
+                let (context, tools) =
+                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                Box::pin(async move {
+                    let answer = context.parts.toolbox.probe(&tools, &request).await;
+                    let CallRequest { call_id, attempt, .. } = request;
+                    Done::of(effect, Input::Probed { call_id, attempt, answer })
                 })
             }
             // Not performed: the driver puts the calls on record itself.
@@ -209,6 +229,21 @@ impl Performer {
         self.prompter.call(told, asked, timeout)
     }
 
+    /// The price of the model that is asked, where it is known.
+    pub(super) fn price(&self, state: &State) -> Option<Price> {
+        self.context.parts.prices.of(self.prompter.model(state.fallback()).0)
+    }
+
+    /// The most that the call of a model is foreseen to take which is due in a state.
+    pub(super) fn worst_case(&self, state: &State, history: &[StepContent]) -> WorstCase {
+        let (first_seq, closing) = (self.first_seq, state.is_closing());
+        let told = Told { steps: history, first_seq, closing };
+        let call = self.prompter.call(told, Asked::of(state), Duration::ZERO);
+        let least = ASSUMED_OUTPUT.max(call.profile.default_max_tokens);
+        let most = call.spec.settings.max_output_tokens.unwrap_or(least);
+        WorstCase::of(size::of_prompt(&call.prompt), most, self.price(state))
+    }
+
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
         let planned = state.call(call_id).map(|call| &call.planned);
         CallRequest {
@@ -257,7 +292,7 @@ async fn ask(
     let answer = context.parts.models.call(call, &mut on_delta);
     let before = predecessor.before(context, call.spec.provider);
     let (mut answer, before) = futures::join!(answer, before);
-    publisher.arrived();
+    relay::arrived(context, publisher).await;
     let spent = refuse_failed(&mut answer, call.spec.provider);
     let errand = Errand { turn, attempt, purpose: Purpose::Reply };
     let sent = Sent::of(context, call, errand, &answer, before).await;

@@ -132,7 +132,7 @@ pub struct Redactors {
 }
 
 impl Redactors {
-    fn of(&self, place: Place) -> &Redactor {
+    pub(super) fn of(&self, place: Place) -> &Redactor {
         self.by_place.get(&place).unwrap_or(&self.server)
     }
 

@@ -42,7 +42,10 @@ impl RunTally {
         }
         let told = batch.events.iter_mut().filter_map(|(_, data)| match data {
             EventData::Run(facts) => Some(facts),
-            EventData::Turn { .. } | EventData::Call { .. } | EventData::Step { .. } => None,
+            EventData::Turn { .. }
+            | EventData::Call { .. }
+            | EventData::Step { .. }
+            | EventData::Budget(_) => None,
         });
         for facts in told.chain([&mut batch.facts, &mut journal.facts]) {
             facts.redactions.clone_from(&after.tally);

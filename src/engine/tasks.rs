@@ -1,6 +1,7 @@
 //! The only place that spawns: every task is tracked, so that shutdown can wait for all of them.
 
 use std::future::Future;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,5 +62,13 @@ impl Tasks {
     /// Waits until every task has ended. Only useful after [`Self::stop`].
     pub async fn ended(&self) {
         self.tracker.wait().await;
+    }
+}
+
+/// Sleeps, where there is an end to it.
+pub(super) async fn sleep_or_forever(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
     }
 }

@@ -7,18 +7,23 @@ use std::time::Duration;
 use futures::FutureExt;
 use uuid::Uuid;
 
-use super::Context;
 use super::driver::Driver;
-use crate::store::lease::{self, Claim};
-use crate::store::{StoreError, idempotency};
+use super::relay::relay_loop;
+use super::{Context, steer};
+use crate::domain::fault::Fault;
+use crate::store::lease::{self, Claim, Terms};
+use crate::store::{StoreError, answers, budget, deltas, idempotency};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
 
 pub(super) fn start(context: &Arc<Context>) {
-    context.tasks.spawn(claim_loop(Arc::clone(context)));
-    context.tasks.spawn(heartbeat_loop(Arc::clone(context)));
+    if context.parts.settings.role.works() {
+        context.tasks.spawn(claim_loop(Arc::clone(context)));
+        context.tasks.spawn(heartbeat_loop(Arc::clone(context)));
+    }
     context.tasks.spawn(sweep_loop(Arc::clone(context)));
+    context.tasks.spawn(relay_loop(Arc::clone(context)));
 }
 
 async fn claim_loop(context: Arc<Context>) {
@@ -51,8 +56,9 @@ async fn claim(context: &Arc<Context>) -> Result<bool, StoreError> {
         return Ok(false);
     }
     let claimed_at = context.parts.clock.monotonic();
-    let ttl = context.parts.settings.lease;
-    let claims = lease::claim(context.store(), &tokens, ttl, context.now()).await?;
+    let settings = &context.parts.settings;
+    let terms = Terms { ttl: settings.lease, per_tenant: settings.per_tenant };
+    let claims = lease::claim(context.store(), &tokens, terms, context.now()).await?;
     let has_more = claims.len() == tokens.len();
     for claim in claims {
         drive(context, claim, claimed_at);
@@ -61,19 +67,26 @@ async fn claim(context: &Arc<Context>) -> Result<bool, StoreError> {
 }
 
 fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
-    let (hold, signals) = context.leases.hold(&claim, claimed_at);
+    let with = (&context.parts.clock, context.parts.settings.lease);
+    let (hold, grip) = context.leases.hold(&claim, claimed_at, with);
     let shared = Arc::clone(context);
     context.tasks.spawn(async move {
-        let run = claim.run;
-        let driving = Driver::drive(Arc::clone(&shared), claim, signals);
-        // A panic is a bug; it must cost one run its lease, not the process its life. The lease runs
-        // out, and a run that keeps doing this is given up as poisoned.
-        match AssertUnwindSafe(driving).catch_unwind().await {
-            Ok(Ok(())) => {}
+        let driving = Driver::drive(Arc::clone(&shared), claim.clone(), grip);
+        // A panic is a bug; it must cost one run its claim, not the process its life. A run that keeps
+        // doing this is given up as poisoned.
+        let fault = match AssertUnwindSafe(driving).catch_unwind().await {
+            Ok(Ok(())) => None,
             Ok(Err(error)) => {
-                tracing::error!(%run, error = %error, source = ?error, "a run was left to its lease");
+                tracing::error!(run = %claim.run, error = %error, source = ?error, "a run is given up here");
+                Some(Fault::StoreFailed)
             }
-            Err(_) => tracing::error!(%run, "driving a run panicked; it is left to its lease"),
+            Err(_) => {
+                tracing::error!(run = %claim.run, "driving a run panicked");
+                Some(Fault::Panicked)
+            }
+        };
+        if let Some(fault) = fault {
+            abandon(&shared, &claim, fault).await;
         }
         drop(hold);
         // There is room for one more.
@@ -81,11 +94,20 @@ fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
     });
 }
 
+/// Gives a run back that went wrong here. Nothing of it is under way any more.
+async fn abandon(context: &Context, claim: &Claim, fault: Fault) {
+    let Claim { tenant, run, token, .. } = claim;
+    if let Err(error) = lease::abandon(context.store(), tenant, (*run, *token), fault).await {
+        tracing::warn!(%run, %error, "a run is left to its lease");
+    }
+}
+
 async fn heartbeat_loop(context: Arc<Context>) {
     // The heart beats until the last run is given up, also through a drain.
     loop {
         tokio::select! {
             () = tokio::time::sleep(context.parts.settings.heartbeat) => {}
+            () = context.beat.notified() => {}
             () = drained(&context) => return,
         }
         let now = context.parts.clock.monotonic();
@@ -94,26 +116,36 @@ async fn heartbeat_loop(context: Arc<Context>) {
 }
 
 /// Resolves when the server is stopping and holds no run any more.
-async fn drained(context: &Context) {
+pub(super) async fn drained(context: &Context) {
     context.tasks.stopping().await;
-    while !context.leases.is_empty() {
-        context.wake.notified().await;
-    }
+    context.leases.emptied().await;
 }
 
-async fn sweep(context: &Context) -> Result<(), StoreError> {
-    if lease::sweep(context.store()).await? > 0 {
-        context.wake.notify_one();
+/// Looks for what nobody else sees to. What one part of it fails at holds none of the others up, and runs
+/// whose worker was lost come first: how soon they go on is promised.
+async fn sweep(context: &Context) {
+    let store = context.store();
+    let n_claimable = swept("leases", lease::sweep(store).await)
+        + swept("waits", answers::wake_overdue(store).await)
+        + swept("budgets", budget::wake(store).await);
+    if n_claimable > 0 {
+        context.claimable();
     }
-    idempotency::forget_old(context.store()).await?;
-    Ok(())
+    swept("threads", steer::sweep(context).await);
+    swept("idempotency keys", idempotency::forget_old(store).await);
+    swept("deltas", deltas::forget_old(store).await);
+}
+
+fn swept<T: Default>(what: &str, done: Result<T, StoreError>) -> T {
+    done.unwrap_or_else(|error| {
+        tracing::warn!(what, %error, source = ?error, "a part of the sweep did not go through");
+        T::default()
+    })
 }
 
 async fn sweep_loop(context: Arc<Context>) {
     while !context.tasks.is_stopping() {
-        if let Err(error) = sweep(&context).await {
-            tracing::warn!(%error, source = ?error, "the sweep did not go through");
-        }
+        sweep(&context).await;
         let pause = context.parts.settings.sweep.mul_f64(0.8 + 0.4 * context.jitter());
         tokio::select! {
             () = context.tasks.stopping() => {}

@@ -97,6 +97,3 @@ pub const IDEMPOTENCY_KEY_CHARS: usize = 255;
 
 /// The longest wait that `Prefer: wait` and `?wait=` can ask for, in seconds.
 pub const WAIT_SECS: u64 = 60;
-
-/// Streams that a tenant may hold open on one server.
-pub const STREAMS_PER_TENANT: u64 = 100;

@@ -5,6 +5,7 @@
 
 mod agents;
 pub mod auth;
+mod budgets;
 pub mod cursor;
 mod demo_tool;
 mod docs;
@@ -20,6 +21,7 @@ mod render;
 pub mod reply;
 mod requests;
 mod runs;
+mod schedules;
 pub mod serve;
 mod state;
 mod steps;
@@ -27,6 +29,7 @@ mod steps;
 mod tests;
 mod threads;
 mod time;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -41,8 +44,9 @@ use problem::{Problem, ProblemKind};
 
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
-pub use runs::{StreamSlots, shown_events};
+pub use runs::{StreamLimits, StreamSlots, shown_event};
 pub use state::{AppState, Readiness};
+pub use webhooks::wording;
 
 /// Endpoints that belong to a tenant: one line a resource.
 fn tenant_endpoints() -> OpenApiRouter<AppState> {
@@ -52,7 +56,10 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(runs::routes())
         .merge(steps::routes())
         .merge(requests::routes())
+        .merge(budgets::routes())
         .merge(render::routes())
+        .merge(webhooks::routes())
+        .merge(schedules::routes())
 }
 
 /// Endpoints that need no key.
@@ -68,6 +75,7 @@ pub fn router(state: AppState) -> Router {
     document.merge(tenant_document);
     let tenant = tenant
         .layer(Extension(state.body_limits))
+        .layer(from_fn_with_state(state.clone(), layers::tell_gone))
         .layer(from_fn_with_state(parametric, layers::check_query))
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
@@ -79,6 +87,13 @@ pub fn router(state: AppState) -> Router {
     }
     let router = open.merge(tenant).with_state(state).merge(docs::routes(&document));
     layers::wrap_redacting(router, ids, redactor)
+}
+
+/// What a server answers that leaves the API to others: how it is.
+pub fn health_router(state: AppState) -> Router {
+    let ids = Arc::clone(&state.ids);
+    let (open, _) = open_endpoints().split_for_parts();
+    layers::wrap(open.with_state(state), ids)
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.

@@ -1,12 +1,15 @@
 //! A decision in the making: the records so far and the state they lead to.
 
 use super::Surroundings;
+use super::call::{Answer, Call};
 use super::record::{Ending, Record};
-use super::state::{Answer, State};
+use super::state::State;
+use crate::domain::id::CallId;
 use crate::domain::limits::Limits;
 use crate::domain::model::{ModelErrorKind, Provider};
 use crate::domain::run::{Failure, FailureCause, StopReason};
 use crate::domain::run_message::RunMessage;
+use crate::domain::wait::{CallAnswer, GivenAnswer};
 
 /// The records of one decision. Each is folded at once, so that the next one is decided on what is
 /// then true: a decision never argues about a state that the fold would not reach.
@@ -15,13 +18,27 @@ pub(super) struct Draft<'a> {
     pub(super) state: State,
     pub(super) limits: &'a Limits,
     messages: &'a [RunMessage],
+    answers: &'a [GivenAnswer],
+    overdue: &'a [CallId],
+    pub(super) is_out_of_budget: bool,
+    pub(super) is_to_stop: bool,
     pub(super) records: Vec<Record>,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(state: &State, around: Surroundings<'a>) -> Self {
-        let Surroundings { limits, messages } = around;
-        Self { state: state.clone(), limits, messages, records: Vec::new() }
+        let Surroundings { limits, messages, answers, overdue, is_out_of_budget, is_to_stop } =
+            around;
+        Self {
+            state: state.clone(),
+            limits,
+            messages,
+            answers,
+            overdue,
+            is_out_of_budget,
+            is_to_stop,
+            records: Vec::new(),
+        }
     }
 
     pub(super) fn push(&mut self, record: Record) {
@@ -32,6 +49,21 @@ impl<'a> Draft<'a> {
     /// The next message that waits to enter the run.
     pub(super) fn waiting(&self) -> Option<&'a RunMessage> {
         self.messages.iter().find(|message| message.number > self.state.n_messages())
+    }
+
+    /// What was answered to a call that waits.
+    pub(super) fn answer_to(&self, call: &Call) -> Option<&'a CallAnswer> {
+        let fits = |given: &&GivenAnswer| {
+            given.call_id == call.planned.call_id
+                && Some(given.reason) == call.waits
+                && given.attempt == call.attempt
+        };
+        self.answers.iter().find(fits).map(|given| &given.answer)
+    }
+
+    /// Whether a call has waited for as long as it may.
+    pub(super) fn is_overdue(&self, call: &Call) -> bool {
+        self.overdue.contains(&call.planned.call_id)
     }
 
     pub(super) fn complete(&mut self, answer: Answer, stop_reason: StopReason) {

@@ -19,6 +19,13 @@ pub enum Effect {
         /// Which ones.
         call_ids: Vec<CallId>,
     },
+    /// Ask what became of a call in doubt.
+    Probe {
+        /// The call.
+        call_id: CallId,
+        /// How often it was started.
+        attempt: u32,
+    },
     /// Run a tool.
     CallTool {
         /// The call.

@@ -8,6 +8,7 @@ use crate::domain::message::Reply;
 use crate::domain::run::Failure;
 use crate::domain::step::SummaryStep;
 use crate::domain::tool::{PlannedCall, ToolOutcome, Verdict};
+use crate::domain::wait::CallAnswer;
 
 /// Something that happened outside the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,15 @@ pub enum Input {
         outcome: ToolOutcome,
         /// The attempt it answers.
         attempt: u32,
+    },
+    /// What became of a call in doubt was asked where its tool says.
+    Probed {
+        /// The call.
+        call_id: CallId,
+        /// How often it had been started.
+        attempt: u32,
+        /// What is known of it; `None` when nothing is.
+        answer: Option<CallAnswer>,
     },
     /// A caller asks to stop at the next boundary.
     Interrupted {

@@ -12,14 +12,17 @@ pub mod input;
 pub mod record;
 pub mod state;
 
+mod call;
 mod calls;
 mod draft;
 mod repeat;
 mod turn;
+mod wait;
 
 #[cfg(test)]
 mod tests;
 
+pub use self::calls::stopped;
 pub use self::draft::poisoned;
 
 use self::draft::Draft;
@@ -27,9 +30,11 @@ use self::effect::Effect;
 use self::input::Input;
 use self::record::{Ending, Record};
 use self::state::{Phase, State};
+use crate::domain::id::CallId;
 use crate::domain::limits::Limits;
 use crate::domain::run_message::RunMessage;
 use crate::domain::tool::{CallState, OutcomeKind};
+use crate::domain::wait::GivenAnswer;
 
 /// What a decision depends on beside the state and the input.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +43,14 @@ pub struct Surroundings<'a> {
     pub limits: &'a Limits,
     /// The messages to the run that are known, in order. Those that entered it already do not count.
     pub messages: &'a [RunMessage],
+    /// What callers answered to calls that wait, as far as it is known.
+    pub answers: &'a [GivenAnswer],
+    /// The calls that have waited for as long as they may.
+    pub overdue: &'a [CallId],
+    /// Whether there is no budget for what would come next: a call of a model, or the calls of a turn.
+    pub is_out_of_budget: bool,
+    /// Whether a caller wants the run to stop: it then stops where it would begin to wait.
+    pub is_to_stop: bool,
 }
 
 /// What to write down about something that happened; empty when it does not count.
@@ -61,13 +74,18 @@ pub fn decide(state: &State, input: Input, around: Surroundings<'_>) -> Vec<Reco
             }
         }
         Input::CallsStarting { call_ids } => {
-            if *state.phase() == Phase::Acting {
+            if *state.phase() == Phase::Acting && state.parked().is_none() {
                 calls::starting(&mut draft, &call_ids);
             }
         }
         Input::CallEnded { outcome, attempt } => {
             if state.awaits_outcome(&outcome.tool_call_id, attempt) {
                 calls::ended(&mut draft, outcome);
+            }
+        }
+        Input::Probed { call_id, attempt, answer } => {
+            if state.is_probing(&call_id, attempt) {
+                calls::probed(&mut draft, &call_id, answer);
             }
         }
         Input::Interrupted { partial } => {
@@ -90,6 +108,9 @@ pub fn decide(state: &State, input: Input, around: Surroundings<'_>) -> Vec<Reco
 }
 
 fn claimed(draft: &mut Draft<'_>) {
+    if draft.state.parked().is_some() {
+        draft.push(Record::Unparked);
+    }
     match draft.state.phase() {
         Phase::Blank | Phase::Ended(_) => {}
         Phase::Ready => turn::next(draft),
@@ -112,6 +133,9 @@ pub fn fold(records: impl IntoIterator<Item = Record>) -> State {
 
 /// What must be under way. The calls that may start are one effect, so that they are one commit.
 pub fn due(state: &State) -> Vec<Effect> {
+    if state.parked().is_some() {
+        return Vec::new();
+    }
     match state.phase() {
         Phase::Blank | Phase::Ready | Phase::Ended(_) => Vec::new(),
         Phase::Thinking => vec![Effect::CallModel {
@@ -125,7 +149,10 @@ pub fn due(state: &State) -> Vec<Effect> {
             let run = calls::in_state(state, CallState::Started).into_iter().map(|call| {
                 Effect::CallTool { call_id: call.planned.call_id, attempt: call.attempt }
             });
-            start.into_iter().chain(run).collect()
+            let probe = state.calls().iter().filter(|call| call.is_to_be_probed());
+            let probe =
+                probe.map(|call| Effect::Probe { call_id: calls::id(call), attempt: call.attempt });
+            start.into_iter().chain(run).chain(probe).collect()
         }
     }
 }

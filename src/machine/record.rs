@@ -9,6 +9,7 @@ use crate::domain::run::{Failure, StopReason};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{InputPart, RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{PlannedCall, ToolOutcome};
+use crate::domain::wait::WaitReason;
 
 /// One thing that happened to a run. All records of one decision are committed together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,6 +74,26 @@ pub enum Record {
         /// The new attempt.
         attempt: u32,
     },
+    /// A call waits for a caller from now on.
+    CallWaits {
+        /// Which one.
+        call_id: CallId,
+        /// What for.
+        reason: WaitReason,
+    },
+    /// A call may run, as whoever was asked decided.
+    CallApproved {
+        /// Which one.
+        call_id: CallId,
+        /// What it runs with, where that is not what the model sent.
+        arguments: Option<String>,
+    },
+    /// Nobody could be asked what became of a call in doubt, or nobody knew. Not written down: after a
+    /// crash it is asked once more.
+    CallProbed {
+        /// Which one.
+        call_id: CallId,
+    },
     /// A call ended (C5).
     CallEnded {
         /// How; it names the call.
@@ -99,6 +120,13 @@ pub enum Record {
         /// What stands for them.
         summary: SummaryStep,
     },
+    /// Nothing goes on until a caller acts or the wait runs out.
+    Parked {
+        /// What is waited for.
+        reason: WaitReason,
+    },
+    /// The wait is over, or is to be looked at again.
+    Unparked,
     /// The run ended (C6).
     Ended(Ending),
     /// The run goes on after an interruption.

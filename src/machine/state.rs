@@ -1,15 +1,14 @@
 //! What is true of a run: the fold of its committed records. It is never stored.
 
-use serde_json::Value;
-
+use super::call::Answer;
+pub use super::call::Call;
 use super::record::{Ending, Record};
 use super::repeat::{self, Signature};
 use crate::domain::id::CallId;
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, Provider};
-use crate::domain::tool::{
-    CallState, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolOutcome, ToolOutput,
-};
+use crate::domain::tool::{CallState, PlannedCall};
+use crate::domain::wait::WaitReason;
 
 /// Where a run stands between two commits.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -25,72 +24,6 @@ pub enum Phase {
     Acting,
     /// It is over; only an interrupted run leads on.
     Ended(Ending),
-}
-
-/// A call of the current turn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
-    /// What was planned. Nothing of it is settled: a settled call has ended without a start, and it
-    /// makes no difference whether a journal tells that with the plan or as an outcome of its own.
-    pub planned: PlannedCall,
-    /// How often it was started; 0 while it is planned.
-    pub attempt: u32,
-    /// How it ended.
-    pub ended: Option<OutcomeKind>,
-    /// What it gave back, if it is a successful `final_answer`.
-    answer: Option<Answer>,
-}
-
-impl Call {
-    /// How far it has come.
-    pub const fn state(&self) -> CallState {
-        match (self.ended, self.attempt) {
-            (Some(_), _) => CallState::Ended,
-            (None, 0) => CallState::Planned,
-            (None, _) => CallState::Started,
-        }
-    }
-
-    /// Whether it ended without ever being started.
-    pub(super) const fn is_settled(&self) -> bool {
-        self.ended.is_some() && self.attempt == 0
-    }
-
-    fn new(planned: &PlannedCall) -> Self {
-        let mut planned = planned.clone();
-        let settled = planned.settled.take();
-        let mut call = Self { planned, attempt: 0, ended: None, answer: None };
-        if let Some(outcome) = settled {
-            call.end(&outcome);
-        }
-        call
-    }
-
-    fn end(&mut self, outcome: &ToolOutcome) {
-        self.ended = Some(outcome.kind);
-        if outcome.kind == OutcomeKind::Success && outcome.name == FINAL_ANSWER {
-            self.answer = Some(Answer::of(outcome.output.as_ref()));
-        }
-    }
-}
-
-/// An answer as text and, where it is JSON, as a value.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) output: Option<Value>,
-}
-
-impl Answer {
-    fn of(output: Option<&ToolOutput>) -> Self {
-        match output {
-            Some(ToolOutput::Json(output)) => {
-                Self { text: output.text(), output: Some(output.json.clone()) }
-            }
-            Some(ToolOutput::Text(output)) => Self { text: output.text.clone(), output: None },
-            None => Self { text: String::new(), output: None },
-        }
-    }
 }
 
 /// What the last reply said besides its calls.
@@ -122,6 +55,8 @@ pub struct State {
     /// Turns in a row that asked for the same, this one included; 0 after one that asked nothing.
     pub(super) n_repeats: u32,
     signature: Option<Signature>,
+    /// What everything waits for.
+    parked: Option<WaitReason>,
     /// The last turn before which older steps were told in a shorter form; 0 when there is none.
     compacted_turn: u32,
     n_messages: u32,
@@ -164,6 +99,11 @@ impl State {
         self.ending().is_some()
     }
 
+    /// What it waits for, while nothing goes on until a caller acts.
+    pub const fn parked(&self) -> Option<WaitReason> {
+        self.parked
+    }
+
     /// How it ended.
     pub const fn ending(&self) -> Option<&Ending> {
         match &self.phase {
@@ -204,7 +144,9 @@ impl State {
 
     /// Whether the model's answer to this attempt is waited for.
     pub fn awaits_reply(&self, turn: u32, attempt: u32) -> bool {
-        self.phase == Phase::Thinking && (self.turn, self.attempt) == (turn, attempt)
+        self.parked.is_none()
+            && self.phase == Phase::Thinking
+            && (self.turn, self.attempt) == (turn, attempt)
     }
 
     /// Whether the conversation was made shorter for the current turn.
@@ -218,6 +160,15 @@ impl State {
             && self
                 .call(call_id)
                 .is_some_and(|call| call.state() == CallState::Started && call.attempt == attempt)
+    }
+
+    /// Whether it is asked what became of this attempt of a call.
+    pub fn is_probing(&self, call_id: &CallId, attempt: u32) -> bool {
+        self.parked.is_none()
+            && self.phase == Phase::Acting
+            && self
+                .call(call_id)
+                .is_some_and(|call| call.is_to_be_probed() && call.attempt == attempt)
     }
 
     pub(super) fn follow(&mut self, record: &Record) {
@@ -238,13 +189,29 @@ impl State {
             Record::Replied { reply, calls, .. } => self.hear(reply, calls),
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {
-                    self.start_call(call_id, 1);
+                    self.change(call_id, |call| call.start(1));
                 }
             }
-            Record::CallRestarted { call_id, attempt } => self.start_call(call_id, *attempt),
-            Record::CallEnded { outcome } => self.end_call(outcome),
+            Record::CallRestarted { call_id, attempt } => {
+                self.change(call_id, |call| call.start(*attempt));
+            }
+            Record::CallWaits { call_id, reason } => {
+                self.change(call_id, |call| call.wait(*reason));
+            }
+            Record::CallApproved { call_id, arguments } => {
+                self.change(call_id, |call| call.approve(arguments.as_deref()));
+            }
+            Record::CallProbed { call_id } => self.change(call_id, |call| call.is_probed = true),
+            Record::CallEnded { outcome } => {
+                self.change(&outcome.tool_call_id, |call| call.end(outcome));
+            }
+            Record::Parked { reason } => self.parked = Some(*reason),
+            Record::Unparked => self.parked = None,
             Record::RetryAsked { .. } => self.n_retries = self.n_retries.saturating_add(1),
-            Record::Ended(ending) => self.phase = Phase::Ended(ending.clone()),
+            Record::Ended(ending) => {
+                self.parked = None;
+                self.phase = Phase::Ended(ending.clone());
+            }
         }
     }
 
@@ -308,20 +275,12 @@ impl State {
         self.signature = signature;
     }
 
-    fn start_call(&mut self, call_id: &CallId, attempt: u32) {
-        if let Some(call) = self.open_call(call_id) {
-            call.attempt = attempt;
+    /// Changes a call that has no outcome yet.
+    fn change(&mut self, call_id: &CallId, change: impl FnOnce(&mut Call)) {
+        let is_it = |call: &&mut Call| call.planned.call_id == *call_id && call.ended.is_none();
+        if let Some(call) = self.calls.iter_mut().find(is_it) {
+            change(call);
         }
-    }
-
-    fn end_call(&mut self, outcome: &ToolOutcome) {
-        if let Some(call) = self.open_call(&outcome.tool_call_id) {
-            call.end(outcome);
-        }
-    }
-
-    fn open_call(&mut self, call_id: &CallId) -> Option<&mut Call> {
-        self.calls.iter_mut().find(|call| call.planned.call_id == *call_id && call.ended.is_none())
     }
 }
 

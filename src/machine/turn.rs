@@ -1,10 +1,12 @@
 //! Turns: when one starts, and what a model's reply leads to.
 
+use super::call::Answer;
 use super::calls::{self, Ride};
 use super::draft::{Draft, poisoned};
 use super::record::Record;
 use super::repeat;
-use super::state::{Answer, is_cut};
+use super::state::is_cut;
+use super::wait;
 use crate::domain::limits::{STEP_LIMIT, UNPARSABLE_RETRIES};
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelErrorKind};
@@ -12,6 +14,7 @@ use crate::domain::run::{Failure, StopReason};
 use crate::domain::run_message::RunMessage;
 use crate::domain::step::{RetryCause, RetryContent, SummaryStep};
 use crate::domain::tool::{OutcomeKind, PlannedCall, ToolOutcome, Verdict};
+use crate::domain::wait::WaitReason;
 
 /// How often an effect whose worker was lost is started again before the run counts as poisoned. An
 /// orderly shutdown gives its runs back too and is no fault of theirs, so this leaves room for many;
@@ -34,6 +37,9 @@ const UNREADABLE: &str = "the model kept writing tool calls that cannot be read"
 /// Starts the next turn: an ordinary one, or the closing one when the step limit is reached. The
 /// first turn is never the closing one. What was said to the run meanwhile comes before it.
 pub(super) fn next(draft: &mut Draft<'_>) {
+    if draft.is_out_of_budget {
+        return wait::park(draft, WaitReason::BudgetExhausted);
+    }
     while let Some(RunMessage { number, voice, text, .. }) = draft.waiting() {
         draft.push(Record::MessageGiven { number: *number, voice: *voice, text: text.clone() });
     }
@@ -72,13 +78,21 @@ pub(super) fn model_failed(
 /// Takes the shorter form on record; the model is then asked what is due all the same. A turn that does
 /// not fit after that will not fit after another time, so it counts once a turn.
 pub(super) fn compacted(draft: &mut Draft<'_>, summary: SummaryStep) {
-    if !draft.state.is_compacted() {
-        draft.push(Record::Compacted { turn: draft.state.turn(), summary });
+    if draft.state.is_compacted() {
+        return;
+    }
+    draft.push(Record::Compacted { turn: draft.state.turn(), summary });
+    if draft.is_out_of_budget {
+        wait::park(draft, WaitReason::BudgetExhausted);
     }
 }
 
 /// Asks the next model, for the rest of this turn: the next turn begins with the first one again.
 fn fall_back(draft: &mut Draft<'_>) {
+    // Which model is next is told with the attempt: before a wait it would be forgotten.
+    if draft.is_out_of_budget {
+        return wait::park(draft, WaitReason::BudgetExhausted);
+    }
     draft.push(Record::FellBack {
         turn: draft.state.turn(),
         attempt: draft.state.attempt(),
@@ -88,6 +102,9 @@ fn fall_back(draft: &mut Draft<'_>) {
 }
 
 fn again(draft: &mut Draft<'_>) {
+    if draft.is_out_of_budget {
+        return wait::park(draft, WaitReason::BudgetExhausted);
+    }
     draft.push(Record::TurnStarted {
         turn: draft.state.turn(),
         attempt: draft.state.attempt().saturating_add(1),

@@ -48,6 +48,7 @@ impl From<&AgentSpec> for OutputLimits {
     fn from(agent: &AgentSpec) -> Self {
         let bound = |tool: &ToolSpec| match tool {
             ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+            ToolSpec::Client(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
             ToolSpec::Builtin(_) => None,
         };
         Self {

@@ -385,6 +385,7 @@ mod tests {
             settings: ModelSettings::default(),
             script: Vec::new(),
             fallbacks: Vec::new(),
+            price: None,
         }
     }
 

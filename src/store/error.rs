@@ -2,7 +2,7 @@
 
 use sqlx::error::DatabaseError;
 
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, ThreadId};
 
 /// A failure of the store.
 ///
@@ -54,6 +54,12 @@ pub enum Conflict {
         /// Which one, where known.
         active_run_id: Option<RunId>,
     },
+    /// Others are made of it.
+    #[error("forks share the steps of the thread: delete them first")]
+    InUse {
+        /// Some of them, where known.
+        references: Vec<ThreadId>,
+    },
     /// The id is taken.
     #[error("this id is taken")]
     IdTaken,
@@ -63,6 +69,12 @@ pub enum Conflict {
     /// The idempotency key belongs to another request.
     #[error("this idempotency key was used for another request")]
     IdempotencyKeyReused,
+    /// A budget has no room for what is asked for.
+    #[error("the budget is used up")]
+    BudgetExhausted,
+    /// Calls under way have more of a budget set aside than there would be.
+    #[error("calls under way have more of this budget set aside: set it again when they are over")]
+    BudgetInUse,
     /// What was to be changed is not what the caller saw.
     #[error("it was changed since it was read")]
     Stale,
@@ -81,6 +93,14 @@ impl StoreError {
             | Self::Migration(_)
             | Self::Database(_) => false,
         }
+    }
+
+    /// Whether the database gave up the transaction for the sake of another one, so that it may be
+    /// done again at once.
+    pub(super) fn is_collision(&self) -> bool {
+        let Self::Busy(source) = self else { return false };
+        let code = source.as_database_error().and_then(DatabaseError::code);
+        matches!(code.as_deref(), Some("40001" | "40P01"))
     }
 
     /// What a failed read means: nothing was changed.
@@ -157,7 +177,10 @@ impl Meaning {
 fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
         "agent_name" => Some(Conflict::AgentNameTaken),
+        "budget_is_kept" => Some(Conflict::BudgetExhausted),
+        "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),
+        "thread_segment_source" => Some(Conflict::InUse { references: Vec::new() }),
         "run_pkey" | "thread_pkey" | "agent_pkey" => Some(Conflict::IdTaken),
         _ => None,
     }

@@ -10,13 +10,34 @@ use uuid::Uuid;
 
 use super::idempotency::interval;
 use super::rows::{At, to_json};
-use super::{Store, StoreError};
+use super::{Store, StoreError, patience};
 use crate::domain::event::EventData;
+use crate::domain::fault::Fault;
 use crate::domain::id::{LeaseToken, RunId, TenantId};
 use crate::domain::run::{RunFacts, RunStatus};
 
 /// Claims without progress after which a run is given up as poisoned.
 pub const MAX_CLAIMS: i32 = 5;
+
+/// The newest format of journals that this version goes on with. Runs of newer formats are left to
+/// newer workers.
+pub const NEWEST_FORMAT: i16 = 1;
+
+/// How runs are claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a claim lasts without a heartbeat.
+    pub ttl: Duration,
+    /// How many runs of one tenant are held at once, by all servers. What several servers claim in
+    /// the same moment may exceed it.
+    pub per_tenant: u32,
+}
+
+impl From<Duration> for Terms {
+    fn from(ttl: Duration) -> Self {
+        Self { ttl, per_tenant: u32::MAX }
+    }
+}
 
 /// A run that a worker now holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +54,8 @@ pub struct Claim {
     pub begins: bool,
     /// Whether it was claimed more than [`MAX_CLAIMS`] times without getting on.
     pub is_poisoned: bool,
+    /// Why the worker before did not end it.
+    pub last_fault: Option<Fault>,
     /// What callers asked for while no one held it.
     pub wishes: Wishes,
 }
@@ -46,7 +69,10 @@ pub struct Wishes {
     pub interrupt: bool,
 }
 
-/// Claims runs that wait for a worker (C1), one for each token, oldest first.
+/// Claims runs that wait for a worker (C1), one for each token.
+///
+/// The tenant that holds least comes first, and its oldest run. So a tenant's backlog, however long,
+/// delays no other tenant's run by more than the runs that are claimed at once.
 ///
 /// The first claim of a run also records its first turn (C2) with its events, so that a run without
 /// tools costs one more commit and not two. Where messages wait, the worker does that: they come first.
@@ -56,9 +82,10 @@ pub struct Wishes {
 pub async fn claim(
     store: &Store,
     tokens: &[Uuid],
-    ttl: Duration,
+    terms: impl Into<Terms>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Claim>, StoreError> {
+    let Terms { ttl, per_tenant } = terms.into();
     let first_turn = to_json(&EventData::Turn { turn: 1, attempt: 1, fallback: None })?;
     let started = |turn, attempt| {
         let facts = RunFacts::accepted();
@@ -72,7 +99,9 @@ pub async fn claim(
         now,
         first_turn,
         started(1, 1)?,
-        started(0, 0)?
+        started(0, 0)?,
+        NEWEST_FORMAT,
+        i64::from(per_tenant)
     )
     .fetch_all(store.worker())
     .await
@@ -88,6 +117,7 @@ pub async fn claim(
                 epoch: row.epoch,
                 begins: row.begins,
                 is_poisoned: row.claims_since_progress > MAX_CLAIMS,
+                last_fault: at.label_opt("last_fault", row.last_fault.as_deref())?,
                 wishes: Wishes { cancel: row.cancel, interrupt: row.interrupt },
             })
         })
@@ -131,9 +161,9 @@ pub async fn heartbeat(
         tokens,
         interval(ttl)
     )
-    .fetch_all(store.critical())
-    .await
-    .map_err(StoreError::of_write)?;
+    .fetch_all(store.critical());
+    // A heart that waits for a connection that fell silent would not notice that it has stopped.
+    let rows = patience::in_time(ttl / 3, rows).await.map_err(StoreError::of_write)?;
     Ok(rows
         .into_iter()
         .map(|row| Beat {
@@ -167,6 +197,7 @@ pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
          UPDATE run r
             SET status = 'queued',
                 lease_token = NULL,
+                last_fault = 'worker_lost',
                 -- 0, 1, 2, 4 … seconds, at most five minutes.
                 available_at = now() + least(300, (1 << least(r.claims_since_progress, 11)) / 4)
                     * interval '1 second'
@@ -182,7 +213,7 @@ pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
     Ok(done.rows_affected())
 }
 
-/// Gives a run back to the queue at once, without its having ended.
+/// Gives a run back to the queue at once, at a boundary, without its having ended.
 ///
 /// # Errors
 /// When the database does not take it.
@@ -192,11 +223,39 @@ pub async fn release(
     run: RunId,
     token: LeaseToken,
 ) -> Result<(), StoreError> {
+    let_go(store, (tenant, run, token), None).await
+}
+
+/// Gives a run back to the queue of which something went wrong here. What is held against it makes the
+/// next claim wait as long as a lease that ran out does.
+///
+/// # Errors
+/// When the database does not take it; the lease then runs out.
+pub async fn abandon(
+    store: &Store,
+    tenant: &TenantId,
+    (run, token): (RunId, LeaseToken),
+    fault: Fault,
+) -> Result<(), StoreError> {
+    let_go(store, (tenant, run, token), Some(fault)).await
+}
+
+async fn let_go(
+    store: &Store,
+    (tenant, run, token): (&TenantId, RunId, LeaseToken),
+    fault: Option<Fault>,
+) -> Result<(), StoreError> {
     sqlx::query!(
         "WITH released AS (
              UPDATE run
-                SET status = 'queued', lease_token = NULL, available_at = now(),
-                    claims_since_progress = greatest(claims_since_progress - 1, 0)
+                SET status = 'queued',
+                    lease_token = NULL,
+                    last_fault = $4,
+                    available_at = now() + CASE WHEN $5
+                        THEN least(300, (1 << least(claims_since_progress, 11)) / 4) ELSE 0 END
+                        * interval '1 second',
+                    claims_since_progress = CASE WHEN $5 THEN claims_since_progress
+                        ELSE greatest(claims_since_progress - 1, 0) END
               WHERE tenant_id = $1
                 AND run_id = $2
                 AND lease_token = $3
@@ -209,10 +268,34 @@ pub async fn release(
             AND l.run_id = r.run_id",
         tenant.as_str(),
         run.uuid(),
-        token.0
+        token.0,
+        fault.map(Fault::label),
+        fault.is_some_and(Fault::is_held_against)
     )
     .execute(store.critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())
+}
+
+/// The number of a run's newest claim, for the log of a writer that was fenced off by it.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn epoch(
+    store: &Store,
+    tenant: &TenantId,
+    run: RunId,
+) -> Result<Option<i64>, StoreError> {
+    sqlx::query_scalar!(
+        "SELECT epoch
+           FROM run
+          WHERE tenant_id = $1
+            AND run_id = $2",
+        tenant.as_str(),
+        run.uuid()
+    )
+    .fetch_optional(store.critical())
+    .await
+    .map_err(StoreError::of_read)
 }

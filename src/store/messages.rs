@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::rows::At;
-use super::{Store, StoreError};
+use super::{Store, StoreError, patience};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::RunStatus;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
@@ -37,6 +37,62 @@ pub async fn add(
     (voice, text): (Voice, String),
     now: DateTime<Utc>,
 ) -> Result<Added, StoreError> {
+    let say = |is_repeated| {
+        let said = (voice, text.clone());
+        async move {
+            if is_repeated && let Some(there) = find(store, tenant, run_id, (&said, now)).await? {
+                return Ok(Added::Waits(there));
+            }
+            try_add(store, tenant, run_id, said, now).await
+        }
+    };
+    patience::settled(say).await.answer
+}
+
+/// The message whose answer was lost, if it was added. The run's row lock is waited for: whoever holds
+/// it may be adding it.
+async fn find(
+    store: &Store,
+    tenant: &TenantId,
+    run_id: RunId,
+    ((voice, text), now): (&(Voice, String), DateTime<Utc>),
+) -> Result<Option<RunMessage>, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    sqlx::query!(
+        "SELECT 1 AS one FROM run WHERE tenant_id = $1 AND run_id = $2 FOR UPDATE",
+        tenant.as_str(),
+        run_id.uuid()
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    let number = sqlx::query_scalar!(
+        "SELECT number
+           FROM run_message
+          WHERE tenant_id = $1
+            AND run_id = $2
+            AND created_at = $3
+            AND text = $4",
+        tenant.as_str(),
+        run_id.uuid(),
+        now,
+        text
+    )
+    .fetch_optional(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(number) = number else { return Ok(None) };
+    let number = At { table: "run_message", id: &run_id }.count("number", number)?;
+    Ok(Some(RunMessage { run_id, number, voice: *voice, text: text.clone(), created_at: now }))
+}
+
+async fn try_add(
+    store: &Store,
+    tenant: &TenantId,
+    run_id: RunId,
+    (voice, text): (Voice, String),
+    now: DateTime<Utc>,
+) -> Result<Added, StoreError> {
     let number = sqlx::query_scalar!(
         // The update waits for a worker's append and then reads the row anew, so that a message is
         // either known to whoever begins a turn or ends the run, or refused.
@@ -45,12 +101,12 @@ pub async fn add(
                 SET n_messages = n_messages + 1
               WHERE tenant_id = $1
                 AND run_id = $2
-                AND status IN ('queued', 'running', 'interrupted')
+                AND status IN ('queued', 'running', 'requires_action', 'interrupted')
                 -- A run that is interrupted, or asked to go on, has another turn before it even then.
                 AND (NOT closing OR resumed OR status = 'interrupted')
                 AND n_messages - n_messages_taken < $3
                 -- A run whose thread went on without it cannot be resumed any more.
-                AND (status <> 'interrupted' OR NOT EXISTS (
+                AND (status <> 'interrupted' OR enqueued_task IS NOT NULL OR NOT EXISTS (
                     SELECT
                       FROM step s
                      WHERE s.tenant_id = run.tenant_id
@@ -97,10 +153,15 @@ async fn why_not(store: &Store, tenant: &TenantId, id: RunId) -> Result<Added, S
     Ok(match status {
         RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Added::Ended(status),
         RunStatus::Interrupted if !row.is_full => Added::Ended(status),
-        RunStatus::Queued | RunStatus::Running if row.closing && !row.resumed => {
+        RunStatus::Queued | RunStatus::Running | RunStatus::RequiresAction
+            if row.closing && !row.resumed =>
+        {
             Added::Closing(status)
         }
-        RunStatus::Queued | RunStatus::Running | RunStatus::Interrupted => Added::Full,
+        RunStatus::Queued
+        | RunStatus::Running
+        | RunStatus::RequiresAction
+        | RunStatus::Interrupted => Added::Full,
     })
 }
 

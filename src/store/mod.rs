@@ -6,9 +6,17 @@
 //! lease. No connection leaves this layer, so none can be held across a network wait.
 #![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
 
+mod accept;
 pub mod agents;
+pub mod answers;
+pub mod budget;
+pub mod chores;
+pub mod deltas;
 pub mod embedded;
+pub mod erasure;
 pub mod events;
+pub mod forks;
+pub mod hints;
 pub mod idempotency;
 pub mod journal;
 pub mod keys;
@@ -16,15 +24,23 @@ pub mod lease;
 pub mod ledger;
 pub mod messages;
 pub mod operator;
+pub mod outbox;
 pub mod redaction;
+pub mod retention;
+mod run_row;
 pub mod runs;
+pub mod schedules;
 pub mod steer;
 pub mod steps;
+pub mod thread_queue;
 pub mod threads;
+pub mod webhooks;
 
 mod error;
+mod patience;
 mod pool;
+mod refusal;
 mod rows;
 
 pub use error::{Conflict, StoreError};
-pub use pool::{PoolSettings, Store, probe};
+pub use pool::{HINT_CONNECTIONS, PoolSettings, Store, probe};

@@ -122,14 +122,23 @@ async fn said(
     block: &ContextStep,
 ) -> Result<Option<String>, StoreError> {
     let last = sqlx::query_scalar!(
-        r#"SELECT content::text AS "content!"
-             FROM step
-            WHERE tenant_id = $1
-              AND thread_id = $2
-              AND seq >= $3
-              AND kind = 'context'
-              AND content ->> 'id' = $4
-            ORDER BY seq DESC
+        // The block of a fork may have been set in steps that it shares.
+        r#"SELECT s.content::text AS "content!"
+             FROM (SELECT 1::bigint AS from_seq, 9223372036854775807 AS through_seq,
+                          $2::uuid AS source_id
+                    UNION ALL
+                   SELECT from_seq, through_seq, source_id
+                     FROM thread_segment
+                    WHERE tenant_id = $1
+                      AND thread_id = $2) g
+             JOIN step s
+               ON s.tenant_id = $1
+              AND s.thread_id = g.source_id
+              AND s.seq >= greatest($3, g.from_seq)
+              AND s.seq <= g.through_seq
+            WHERE s.kind = 'context'
+              AND s.content ->> 'id' = $4
+            ORDER BY s.seq DESC
             LIMIT 1"#,
         tenant.as_str(),
         thread.id.uuid(),

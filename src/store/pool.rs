@@ -1,13 +1,15 @@
-//! Connections: three pools, their timeouts, and the migrations.
+//! Connections: three pools and one for hints, their timeouts, and the migrations.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::error::DatabaseError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool};
+use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row as _};
 
 use super::StoreError;
+use super::patience::in_time;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -34,7 +36,12 @@ pub struct Store {
     api: PgPool,
     worker: PgPool,
     critical: PgPool,
+    hints: PgPool,
+    options: PgConnectOptions,
 }
+
+/// What a server holds beside its pools: a connection to tell others, and one to hear them.
+pub const HINT_CONNECTIONS: u32 = 2;
 
 impl Store {
     /// Prepares the pools; the first use opens a connection.
@@ -47,6 +54,14 @@ impl Store {
             api: pool(&options, "agentling-api", settings.api, "10s"),
             worker: pool(&options, "agentling-worker", settings.worker, "30s"),
             critical: pool(&options, "agentling-critical", settings.critical, "5s"),
+            // Hints may be lost anyway, so their commits need not reach the disk.
+            hints: pool(
+                &options.clone().options([("synchronous_commit", "off")]),
+                "agentling-hints",
+                1,
+                "5s",
+            ),
+            options,
         })
     }
 
@@ -56,7 +71,17 @@ impl Store {
     /// When a migration fails, or when the database was migrated by a version that is not this one's
     /// ancestor.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        MIGRATIONS.run(&self.critical).await.map_err(StoreError::Migration)
+        let options = self.critical.connect_options();
+        // A migration may take longer than a statement of a server that serves. Nothing waits for a lock
+        // longer than that, though: whoever serves would stand behind it.
+        let options = (*options).clone().options([("statement_timeout", "0")]);
+        for _ in 1..MIGRATE_TRIES {
+            match migrate_once(&options).await {
+                Err(error) if has_waited(&error) => {}
+                ended => return ended.map_err(StoreError::Migration),
+            }
+        }
+        migrate_once(&options).await.map_err(StoreError::Migration)
     }
 
     /// Whether the database answers and has every migration of this version.
@@ -88,10 +113,45 @@ impl Store {
         self.api.close().await;
         self.worker.close().await;
         self.critical.close().await;
+        self.hints.close().await;
     }
 
     pub(super) const fn api(&self) -> &PgPool {
         &self.api
+    }
+
+    /// The most connections that the database lets this server's role open, all servers together.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn max_connections(&self) -> Result<u32, StoreError> {
+        let n = sqlx::query_scalar!(
+            r#"SELECT current_setting('max_connections')::integer
+                      - current_setting('superuser_reserved_connections')::integer AS "n!""#
+        )
+        .fetch_one(&self.critical)
+        .await
+        .map_err(StoreError::of_read)?;
+        Ok(u32::try_from(n).unwrap_or(0))
+    }
+
+    /// Takes a connection of the API's pool and gives it back: how long that takes is how long callers
+    /// wait.
+    ///
+    /// # Errors
+    /// When none became free in time, or the database cannot be reached.
+    pub async fn try_api(&self) -> Result<(), StoreError> {
+        drop(self.api.acquire().await.map_err(StoreError::of_read)?);
+        Ok(())
+    }
+
+    /// A pool for one connection that listens.
+    pub(super) fn hint_pool(&self) -> PgPool {
+        pool(&self.options, "agentling-listener", 1, "5s")
+    }
+
+    pub(super) const fn hints(&self) -> &PgPool {
+        &self.hints
     }
 
     pub(super) const fn worker(&self) -> &PgPool {
@@ -101,6 +161,27 @@ impl Store {
     pub(super) const fn critical(&self) -> &PgPool {
         &self.critical
     }
+}
+
+/// How often a lock is waited for, two seconds each time: ten minutes for a replica that migrates.
+const MIGRATE_TRIES: u32 = 300;
+
+/// Migrates on a connection of its own: the migrator keeps its lock when it fails, and only the end of the
+/// session gives it back.
+async fn migrate_once(options: &PgConnectOptions) -> Result<(), MigrateError> {
+    let mut connection = options.connect().await?;
+    let migrated = MIGRATIONS.run(&mut connection).await;
+    drop(connection.close().await);
+    migrated
+}
+
+/// Whether a migration gave up because somebody else had what it needed.
+fn has_waited(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return false;
+    };
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| code == "55P03")
 }
 
 /// Connects once and hangs up, to learn whether and why not a database can be reached.
@@ -118,6 +199,24 @@ pub async fn probe(url: &str) -> Result<(), StoreError> {
 /// How long a database may take to let us in.
 const PROBE: Duration = Duration::from_secs(10);
 
+/// Whether a connection that comes back may be used again. It may be in the middle of an answer that was
+/// no longer waited for, and one that has fallen silent would take its place in the pool for ever; or
+/// its server may have become a standby, which takes no write.
+///
+/// Nor may a transaction be open on it: whoever stops waiting while a `BEGIN` is on its way leaves one, of
+/// which nobody knows. What the next user wrote would be acknowledged and lost with it. Outside of a
+/// transaction `now()` is the moment at which the very statement began.
+async fn is_of_use(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // As one message: of several, each has a moment of its own.
+    let asked = sqlx::raw_sql(
+        "SELECT NOT pg_is_in_recovery() AND now() = statement_timestamp() AS is_of_use",
+    );
+    in_time(SILENCE, asked.fetch_one(connection)).await?.try_get("is_of_use")
+}
+
+/// How long a connection that comes back to its pool may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+
 fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &str) -> PgPool {
     let options = options.clone().application_name(name).options([
         ("statement_timeout", statement_timeout),
@@ -128,5 +227,6 @@ fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &s
         .max_connections(size)
         .acquire_timeout(Duration::from_secs(2))
         .idle_timeout(Duration::from_mins(5))
+        .after_release(|connection, _| Box::pin(is_of_use(connection)))
         .connect_lazy_with(options)
 }

@@ -1,272 +1,18 @@
-//! Runs as callers see them: accepted, read, listed.
+//! Runs as callers see them: read, listed.
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgConnection, PgExecutor};
-use uuid::Uuid;
+use sqlx::PgExecutor;
 
-use super::idempotency::IdempotencyKey;
-use super::rows::{At, labels, to_json, to_json_opt};
-use super::{Store, StoreError, idempotency, threads};
-use crate::domain::agent::AgentSpec;
-use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{AgentId, RunId, StepId, TenantId, ThreadId};
-use crate::domain::limits::QUEUED_PER_TENANT;
-use crate::domain::model::Usage;
+pub use super::accept::{Accepted, NewRun, accept};
+pub(super) use super::events::insert as insert_event;
+use super::rows::{At, labels};
+use super::run_row::RunRow;
+use super::thread_queue::WaitingTask;
+use super::{Store, StoreError};
+use crate::domain::id::{AgentId, RunId, TenantId, ThreadId};
 use crate::domain::page::{ListFilter, Page, PageRequest};
-use crate::domain::run::{Run, RunFacts, RunStatus};
+use crate::domain::run::{OnDisconnect, Run, RunStatus};
 use crate::domain::step::{InputPart, StepContent};
-use crate::domain::thread::Thread;
-
-pub(super) struct RunRow {
-    pub(super) run_id: Uuid,
-    pub(super) thread_id: Uuid,
-    pub(super) agent_id: Option<Uuid>,
-    pub(super) agent_version: Option<i32>,
-    pub(super) status: String,
-    pub(super) stop_reason: Option<String>,
-    pub(super) answer: Option<String>,
-    pub(super) output: Option<String>,
-    pub(super) failure: Option<String>,
-    pub(super) turn: i32,
-    pub(super) attempt: i32,
-    pub(super) n_steps: i32,
-    pub(super) usage_input: i64,
-    pub(super) usage_output: i64,
-    pub(super) usage_cache_read: i64,
-    pub(super) usage_cache_write: i64,
-    pub(super) usage_reasoning: i64,
-    pub(super) redactions: String,
-    pub(super) metadata: String,
-    pub(super) created_at: DateTime<Utc>,
-    pub(super) started_at: Option<DateTime<Utc>>,
-    pub(super) finished_at: Option<DateTime<Utc>>,
-}
-
-impl TryFrom<RunRow> for Run {
-    type Error = StoreError;
-
-    fn try_from(row: RunRow) -> Result<Self, StoreError> {
-        let id = RunId::from(row.run_id);
-        let at = At { table: "run", id: &id };
-        let facts = RunFacts {
-            status: at.label("status", &row.status)?,
-            stop_reason: at.label_opt("stop_reason", row.stop_reason.as_deref())?,
-            output: at.json_opt("output", row.output.as_deref())?,
-            failure: at.json_opt("failure", row.failure.as_deref())?,
-            usage: Usage {
-                input: at.count("usage_input", row.usage_input)?,
-                output: at.count("usage_output", row.usage_output)?,
-                cache_read: at.count("usage_cache_read", row.usage_cache_read)?,
-                cache_write: at.count("usage_cache_write", row.usage_cache_write)?,
-                reasoning: at.count("usage_reasoning", row.usage_reasoning)?,
-            },
-            steps: at.count("n_steps", row.n_steps)?,
-            turn: at.count("turn", row.turn)?,
-            attempt: at.count("attempt", row.attempt)?,
-            redactions: at.json("redactions", &row.redactions)?,
-            answer: row.answer,
-            started_at: row.started_at,
-            finished_at: row.finished_at,
-        };
-        Ok(Self {
-            id,
-            thread_id: ThreadId::from(row.thread_id),
-            agent_id: row.agent_id.map(AgentId::from),
-            agent_version: row.agent_version,
-            metadata: at.json("metadata", &row.metadata)?,
-            created_at: row.created_at,
-            facts,
-        })
-    }
-}
-
-/// What a run is accepted with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewRun {
-    /// The run as accepted.
-    pub run: Run,
-    /// The definition of an inline agent; `None` when the run names a stored one.
-    pub inline_agent: Option<AgentSpec>,
-    /// The thread, when the run starts a new one.
-    pub new_thread: Option<Thread>,
-    /// Whether a model is to see nothing of the thread's history.
-    pub reset: bool,
-    /// The run's own step limit.
-    pub max_steps: Option<u32>,
-    /// When the run must have ended.
-    pub deadline_at: Option<DateTime<Utc>>,
-    /// The task step's id and content.
-    pub task: (StepId, StepContent),
-    /// Marks the write.
-    pub op_id: Uuid,
-    /// The key the request came with.
-    pub idempotency: Option<IdempotencyKey>,
-}
-
-/// How a run was received.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Accepted {
-    /// It is new.
-    Created,
-    /// The same request was accepted before; this is its run.
-    Replayed(Run),
-    /// There is no such thread.
-    NoSuchThread,
-    /// The tenant has as many runs waiting as it may.
-    QueueFull,
-}
-
-/// Accepts a run (C0): idempotency key, run, task step and first event in one transaction.
-///
-/// # Errors
-/// [`super::Conflict::ThreadBusy`], [`super::Conflict::IdTaken`] and
-/// [`super::Conflict::IdempotencyKeyReused`].
-pub async fn accept(
-    store: &Store,
-    tenant: &TenantId,
-    new: &NewRun,
-) -> Result<Accepted, StoreError> {
-    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
-    if let Some(key) = &new.idempotency
-        && let Some(before) = idempotency::claim(&mut tx, tenant, key, new.run.id.uuid()).await?
-    {
-        drop(tx);
-        let run = get(store, tenant, before).await?;
-        return Ok(run.map_or(Accepted::NoSuchThread, Accepted::Replayed));
-    }
-    let task_seq = if let Some(thread) = &new.new_thread {
-        threads::insert(&mut tx, tenant, thread).await?;
-        1
-    } else {
-        let Some(thread) = threads::lock(&mut tx, tenant, new.run.thread_id).await? else {
-            return Ok(Accepted::NoSuchThread);
-        };
-        threads::refuse_if_busy(&mut tx, tenant, thread.id).await?;
-        if new.reset {
-            start_memory_at(&mut tx, tenant, thread.id, thread.head_seq + 1).await?;
-        }
-        thread.head_seq + 1
-    };
-    if is_queue_full(&mut tx, tenant).await? {
-        return Ok(Accepted::QueueFull);
-    }
-    insert(&mut tx, tenant, new, task_seq).await?;
-    tx.commit().await.map_err(StoreError::of_write)?;
-    Ok(Accepted::Created)
-}
-
-async fn is_queue_full(tx: &mut PgConnection, tenant: &TenantId) -> Result<bool, StoreError> {
-    let limit = i64::from(QUEUED_PER_TENANT);
-    let n_queued = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "n!"
-             FROM (SELECT FROM run
-                    WHERE tenant_id = $1
-                      AND status = 'queued'
-                    LIMIT $2) AS waiting"#,
-        tenant.as_str(),
-        limit
-    )
-    .fetch_one(tx)
-    .await
-    .map_err(StoreError::of_read)?;
-    Ok(n_queued >= limit)
-}
-
-async fn start_memory_at(
-    tx: &mut PgConnection,
-    tenant: &TenantId,
-    thread: ThreadId,
-    seq: i64,
-) -> Result<(), StoreError> {
-    sqlx::query!(
-        "UPDATE thread
-            SET memory_from = $3, revision = revision + 1
-          WHERE tenant_id = $1
-            AND thread_id = $2",
-        tenant.as_str(),
-        thread.uuid(),
-        seq
-    )
-    .execute(tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(())
-}
-
-async fn insert(
-    tx: &mut PgConnection,
-    tenant: &TenantId,
-    new: &NewRun,
-    task_seq: i64,
-) -> Result<(), StoreError> {
-    let run = &new.run;
-    sqlx::query!(
-        "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
-                          max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
-                          metadata, created_at)
-         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, $8, $9, 3, now(), $10,
-                 ($11::text)::json, $12)",
-        tenant.as_str(),
-        run.id.uuid(),
-        run.thread_id.uuid(),
-        run.agent_id.map(AgentId::uuid),
-        run.agent_version,
-        to_json_opt(new.inline_agent.as_ref())?,
-        new.max_steps.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
-        new.deadline_at,
-        task_seq + 1,
-        new.op_id,
-        to_json(&run.metadata)?,
-        run.created_at
-    )
-    .execute(&mut *tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    sqlx::query!(
-        "INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id,
-                           epoch, content, created_at)
-         VALUES ($1, $2, $3, $4, $5, 0, 0, $6, $7, 0, ($8::text)::json, $9)",
-        tenant.as_str(),
-        run.thread_id.uuid(),
-        task_seq,
-        new.task.0.uuid(),
-        run.id.uuid(),
-        new.task.1.kind().label(),
-        new.op_id,
-        to_json(&new.task.1)?,
-        run.created_at
-    )
-    .execute(&mut *tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    let event = (EventName::RunCreated, EventData::Run(run.facts.clone()));
-    insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await?;
-    let event = (EventName::StepRecorded, EventData::Step { step_seq: task_seq, turn: 0 });
-    insert_event(tx, tenant, (run.id, 2), &event, run.created_at).await
-}
-
-pub(super) async fn insert_event(
-    tx: &mut PgConnection,
-    tenant: &TenantId,
-    (run, seq): (RunId, i64),
-    (name, data): &(EventName, EventData),
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    sqlx::query!(
-        "INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
-         VALUES ($1, $2, $3, $4, ($5::text)::json, $6)",
-        tenant.as_str(),
-        run.uuid(),
-        seq,
-        name.label(),
-        to_json(data)?,
-        now
-    )
-    .execute(tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(())
-}
 
 /// A run.
 ///
@@ -284,8 +30,10 @@ pub(super) async fn read(
     sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
-                  output::text AS output, failure::text AS failure, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  output::text AS output, failure::text AS failure,
+                  requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
@@ -324,10 +72,56 @@ pub async fn input(
     .await
     .map_err(StoreError::of_read)?;
     let at = At { table: "step", id: &id };
-    match content.map(|content| at.json("content", &content)).transpose()? {
-        Some(StepContent::Task(task)) => Ok(Some(task.parts)),
-        Some(_) | None => Ok(None),
-    }
+    let content = match content {
+        Some(content) => Some(at.json("content", &content)?),
+        None => waiting_task(store, tenant, id).await?.map(|((_, content), _)| content),
+    };
+    Ok(content.and_then(|content| match content {
+        StepContent::Task(task) => Some(task.parts),
+        _ => None,
+    }))
+}
+
+/// The task of a run that waits for its thread, or ended before it was its turn.
+async fn waiting_task(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<WaitingTask>, StoreError> {
+    let task = sqlx::query_scalar!(
+        "SELECT enqueued_task::text AS task
+           FROM run
+          WHERE tenant_id = $1
+            AND run_id = $2",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?;
+    let at = At { table: "run", id: &id };
+    at.json_opt("enqueued_task", task.flatten().as_deref())
+}
+
+/// What becomes of a run when its client goes away; `None` when there is no such run.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn on_disconnect(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+) -> Result<Option<OnDisconnect>, StoreError> {
+    let policy = sqlx::query_scalar!(
+        "SELECT on_disconnect FROM run WHERE tenant_id = $1 AND run_id = $2",
+        tenant.as_str(),
+        id.uuid()
+    )
+    .fetch_optional(store.critical())
+    .await
+    .map_err(StoreError::of_read)?;
+    let at = At { table: "run", id: &id };
+    at.label_opt("on_disconnect", policy.as_deref())
 }
 
 /// Which runs are listed.
@@ -361,8 +155,10 @@ pub async fn list(
     let rows = sqlx::query_as!(
         RunRow,
         r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
-                  output::text AS output, failure::text AS failure, turn, attempt, n_steps,
-                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning,
+                  output::text AS output, failure::text AS failure,
+                  requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
+                  usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
+                  budget::text AS budget,
                   redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1

@@ -3,11 +3,13 @@
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
+use super::rows::to_json_opt;
 use super::runs::{get, insert_event, read};
-use super::{Conflict, Store, StoreError, threads};
+use super::{Conflict, Store, StoreError, budget, patience, thread_queue, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
-use crate::domain::run::{Run, RunStatus};
+use crate::domain::run::{Run, RunFailure, RunStatus, Stopped};
+use crate::domain::thread::Thread;
 
 /// How a wish of a caller was received.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +34,7 @@ pub async fn cancel(
     id: RunId,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::Cancel, now).await
+    steer(store, tenant, id, &Wish::Cancel, now).await
 }
 
 /// Asks for a stop at the next boundary. One that no worker holds stops at once, unless it has open
@@ -46,7 +48,7 @@ pub async fn interrupt(
     id: RunId,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::Interrupt, now).await
+    steer(store, tenant, id, &Wish::Interrupt, now).await
 }
 
 /// Lets an interrupted run go on, unless its thread went on without it.
@@ -60,21 +62,70 @@ pub async fn resume(
     id: RunId,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    steer(store, tenant, id, Wish::Resume, now).await
+    steer(store, tenant, id, &Wish::Resume, now).await
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+/// Ends a run whose time was over before it was its turn on its thread. Any other is left alone.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn time_out(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    failure: RunFailure,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    steer(store, tenant, id, &Wish::TimeOut(Box::new(failure)), now).await
+}
+
+/// What is wished of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// To end.
     Cancel,
+    /// To stop at the next boundary.
     Interrupt,
+    /// To go on.
     Resume,
+    /// To end if it still waits for its thread.
+    TimeOut(Box<RunFailure>),
+}
+
+impl Wish {
+    /// Whether a run stands as it does when the wish has come true.
+    const fn is_true_of(&self, status: RunStatus) -> bool {
+        match self {
+            Self::Cancel => matches!(status, RunStatus::Cancelled),
+            Self::Interrupt => matches!(status, RunStatus::Interrupted),
+            Self::Resume => matches!(status, RunStatus::Queued | RunStatus::Running),
+            Self::TimeOut(_) => matches!(status, RunStatus::Failed),
+        }
+    }
 }
 
 async fn steer(
     store: &Store,
     tenant: &TenantId,
     id: RunId,
-    wish: Wish,
+    wish: &Wish,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
+    let settled = patience::settled(|_| try_steer(store, tenant, id, wish, now)).await;
+    match settled.answer {
+        // It came true by a try whose answer was lost.
+        Ok(Steered::Refused(run)) if settled.is_repeated && wish.is_true_of(run.facts.status) => {
+            Ok(Steered::Done(run))
+        }
+        answer => answer,
+    }
+}
+
+async fn try_steer(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    wish: &Wish,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
     let Some(thread) = get(store, tenant, id).await?.map(|run| run.thread_id) else {
@@ -82,65 +133,107 @@ async fn steer(
     };
     let mut tx = store.critical().begin().await.map_err(StoreError::of_read)?;
     // Locks are taken in one order everywhere: the thread, then the run.
-    let head_seq = threads::lock(&mut tx, tenant, thread).await?.map(|thread| thread.head_seq);
-    let Some((mut run, next)) = lock(&mut tx, tenant, id).await? else {
-        return Ok(Steered::NoSuchRun);
-    };
+    let on = threads::lock(&mut tx, tenant, thread).await?;
+    let Some(locked) = lock(&mut tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };
+    if *wish == Wish::Resume && locked.0.facts.status == RunStatus::Interrupted {
+        threads::refuse_if_busy(&mut tx, tenant, thread).await?;
+        let last = locked.1.seq - 1;
+        let goes_on = |on: Thread| on.head_seq == last && on.memory_from <= last;
+        if !locked.1.is_enqueued && !on.is_some_and(goes_on) {
+            return Err(StoreError::Conflict(Conflict::Stale));
+        }
+    }
+    let steered = carry_out(&mut tx, tenant, locked, wish, now).await?;
+    if matches!(steered, Steered::Done(_)) {
+        // The thread may be free now, or this be the run that it is free for.
+        thread_queue::admit(&mut tx, tenant, thread, now).await?;
+    }
+    tx.commit().await.map_err(StoreError::of_write)?;
+    Ok(steered)
+}
+
+/// Does what is wished of a run that is locked, as its thread is, or leaves it to a worker.
+pub(super) async fn carry_out(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    (mut run, next): (Run, Next),
+    wish: &Wish,
+    now: DateTime<Utc>,
+) -> Result<Steered, StoreError> {
     // Open calls are closed by the machine, so a run that was given back with some needs a worker.
     let needs_worker = match run.facts.status {
-        RunStatus::Running => true,
-        RunStatus::Queued => has_open_calls(&mut tx, tenant, id).await?,
+        RunStatus::Running | RunStatus::RequiresAction => true,
+        RunStatus::Queued => {
+            has_open_calls(tx, tenant, run.id).await? || budget::holds(tx, tenant, run.id).await?
+        }
         _ => false,
     };
-    if needs_worker && wish != Wish::Resume {
-        request(&mut tx, tenant, id, wish, now).await?;
-        tx.commit().await.map_err(StoreError::of_write)?;
+    if needs_worker && matches!(wish, Wish::Cancel | Wish::Interrupt) {
+        request(tx, tenant, run.id, *wish == Wish::Cancel, now).await?;
         return Ok(Steered::Requested(run));
     }
     let event = match (wish, run.facts.status) {
         (Wish::Cancel, RunStatus::Queued) => EventName::RunCancelled,
         (Wish::Interrupt, RunStatus::Queued) => EventName::RunInterrupted,
-        (Wish::Resume, RunStatus::Interrupted) => {
-            threads::refuse_if_busy(&mut tx, tenant, thread).await?;
-            if head_seq != Some(next.seq - 1) {
-                return Err(StoreError::Conflict(Conflict::Stale));
-            }
-            EventName::RunResumed
-        }
+        (Wish::TimeOut(_), RunStatus::Queued) if next.is_enqueued => EventName::RunFailed,
+        (Wish::Resume, RunStatus::Interrupted) => EventName::RunResumed,
         _ => return Ok(Steered::Refused(run)),
     };
-    (run.facts.status, run.facts.finished_at) = match event {
+    let facts = &mut run.facts;
+    (facts.status, facts.finished_at) = match event {
         EventName::RunCancelled => (RunStatus::Cancelled, Some(now)),
         EventName::RunInterrupted => (RunStatus::Interrupted, Some(now)),
+        EventName::RunFailed => (RunStatus::Failed, Some(now)),
         _ => (RunStatus::Queued, None),
     };
+    // What it waited for may still be there until a worker tells that it goes on.
+    facts.requires_action = None;
+    if let Wish::TimeOut(failure) = wish {
+        facts.failure = Some((**failure).clone());
+    }
+    if *wish == Wish::Cancel {
+        // Nobody is at it, but it may have been given back in the middle of a turn.
+        let is_open = next.has_open_turn;
+        let turns_aborted = is_open.then_some(facts.turn).into_iter().collect();
+        facts.stopped = Some(Stopped { turns_aborted, ..Stopped::default() });
+    }
     // A run that no worker ever had begins as any other does.
     let goes_on = event == EventName::RunResumed && run.facts.started_at.is_some();
-    set_status(&mut tx, tenant, &run, goes_on).await?;
+    set_status(tx, tenant, &run, goes_on).await?;
     let data = (event, EventData::Run(run.facts.clone()));
-    insert_event(&mut tx, tenant, (id, next.event_seq), &data, now).await?;
-    tx.commit().await.map_err(StoreError::of_write)?;
+    insert_event(tx, tenant, (run.id, next.event_seq), &data, now).await?;
     Ok(Steered::Done(run))
 }
 
-/// What the next append to a run must be.
+/// What the next append to a run must be, and what its row says beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Next {
+pub(super) struct Next {
     seq: i64,
     event_seq: i64,
+    /// Whether it waits for its thread, or ended before it was its turn.
+    is_enqueued: bool,
+    /// Whether a turn began that has no reply yet.
+    has_open_turn: bool,
 }
 
-async fn lock(
+pub(super) async fn lock(
     tx: &mut PgConnection,
     tenant: &TenantId,
     id: RunId,
 ) -> Result<Option<(Run, Next)>, StoreError> {
     let next = sqlx::query!(
-        "SELECT next_seq, next_event_seq
-           FROM run
-          WHERE tenant_id = $1
-            AND run_id = $2
-            FOR UPDATE",
+        r#"SELECT next_seq, next_event_seq, enqueued_task IS NOT NULL AS "is_enqueued!",
+                  turn > 0 AND NOT resumed AND NOT EXISTS (
+                      SELECT
+                        FROM step s
+                       WHERE s.tenant_id = run.tenant_id
+                         AND s.run_id = run.run_id
+                         AND s.kind = 'action'
+                         AND s.turn = run.turn) AS "has_open_turn!"
+             FROM run
+            WHERE tenant_id = $1
+              AND run_id = $2
+              FOR UPDATE"#,
         tenant.as_str(),
         id.uuid()
     )
@@ -148,8 +241,14 @@ async fn lock(
     .await
     .map_err(StoreError::of_read)?;
     let Some(next) = next else { return Ok(None) };
-    let run = read(tx, tenant, id).await?;
-    Ok(run.map(|run| (run, Next { seq: next.next_seq, event_seq: next.next_event_seq })))
+    let run = read(&mut *tx, tenant, id).await?;
+    let next = Next {
+        seq: next.next_seq,
+        event_seq: next.next_event_seq,
+        is_enqueued: next.is_enqueued,
+        has_open_turn: next.has_open_turn,
+    };
+    Ok(run.map(|run| (run, next)))
 }
 
 async fn has_open_calls(
@@ -176,7 +275,7 @@ async fn request(
     tx: &mut PgConnection,
     tenant: &TenantId,
     id: RunId,
-    wish: Wish,
+    is_cancel: bool,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     sqlx::query!(
@@ -185,12 +284,15 @@ async fn request(
                                            ELSE cancel_requested_at END,
                 interrupt_requested_at = CASE WHEN $3 THEN interrupt_requested_at
                                               ELSE coalesce(interrupt_requested_at, $4) END,
+                -- A run that waits does not see a wish unless a worker takes it.
+                status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
+                wake_at = NULL,
                 available_at = least(available_at, now())
           WHERE tenant_id = $1
             AND run_id = $2",
         tenant.as_str(),
         id.uuid(),
-        wish == Wish::Cancel,
+        is_cancel,
         now
     )
     .execute(tx)
@@ -211,8 +313,12 @@ async fn set_status(
                 finished_at = $4,
                 resumed = $5,
                 interrupt_requested_at = NULL,
-                available_at = now(),
+                -- A run that waits for its thread is let on, and only then to be claimed.
+                available_at = CASE WHEN enqueued_task IS NULL THEN now() ELSE 'infinity' END,
                 claims_since_progress = 0,
+                requires_action = NULL,
+                failure = ($6::text)::json,
+                stopped = ($7::text)::json,
                 next_event_seq = next_event_seq + 1
           WHERE tenant_id = $1
             AND run_id = $2",
@@ -220,7 +326,9 @@ async fn set_status(
         run.id.uuid(),
         run.facts.status.label(),
         run.facts.finished_at,
-        resumed
+        resumed,
+        to_json_opt(run.facts.failure.as_ref())?,
+        to_json_opt(run.facts.stopped.as_ref())?
     )
     .execute(tx)
     .await

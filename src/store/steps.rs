@@ -1,6 +1,6 @@
 //! Steps as they are read: the appended rows together with the outcomes of their calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use chrono::{DateTime, Utc};
@@ -12,8 +12,9 @@ use super::{Store, StoreError};
 use crate::domain::id::{CallId, RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::request::{BodyHash, RequestFigures};
-use crate::domain::step::{Step, StepContent};
+use crate::domain::step::{Step, StepContent, ToolsStep};
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
+use crate::domain::wait::{WaitReason, WaitRules};
 
 struct StepRow {
     step_id: Uuid,
@@ -84,10 +85,19 @@ pub struct StoredCall {
     pub state: CallState,
     /// How often it was started.
     pub attempt: u32,
+    /// What it waits for.
+    pub waits: Option<WaitReason>,
+    /// Whether it has waited for as long as it may.
+    pub is_overdue: bool,
+    /// Whether whoever was asked agreed to it.
+    pub is_approved: bool,
+    /// What it is sent with, where that is not what the model sent.
+    pub sent_arguments: Option<String>,
     /// How it ended.
     pub outcome: Option<ToolOutcome>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "they are the columns of the row")]
 struct CallRow {
     step_seq: i64,
     call_idx: i32,
@@ -99,6 +109,11 @@ struct CallRow {
     unparsable: bool,
     state: String,
     attempt: i32,
+    wait_rules: Option<String>,
+    waits_for: Option<String>,
+    is_overdue: bool,
+    approved: bool,
+    sent_arguments: Option<String>,
     outcome: Option<String>,
 }
 
@@ -108,11 +123,16 @@ impl TryFrom<CallRow> for StoredCall {
     fn try_from(row: CallRow) -> Result<Self, StoreError> {
         let call_id = CallId(row.call_id);
         let at = At { table: "tool_call", id: &call_id };
+        let rules = at.json_opt("wait_rules", row.wait_rules.as_deref())?;
         Ok(Self {
             step_seq: row.step_seq,
             call_idx: at.count("call_idx", row.call_idx)?,
             state: at.label("state", &row.state)?,
             attempt: at.count("attempt", row.attempt)?,
+            waits: at.label_opt("waits_for", row.waits_for.as_deref())?,
+            is_overdue: row.is_overdue,
+            is_approved: row.approved,
+            sent_arguments: row.sent_arguments,
             outcome: at.json_opt("outcome", row.outcome.as_deref())?,
             planned: PlannedCall {
                 effect: at.label("effect", &row.effect)?,
@@ -121,6 +141,7 @@ impl TryFrom<CallRow> for StoredCall {
                 arguments: row.arguments,
                 parallel_safe: row.parallel_safe,
                 unparsable: row.unparsable,
+                waits: rules.unwrap_or(WaitRules::NONE),
                 settled: None,
             },
         })
@@ -148,15 +169,31 @@ pub(super) async fn read(
 ) -> Result<(Vec<Step>, Vec<StoredCall>), StoreError> {
     let rows = sqlx::query_as!(
         StepRow,
-        r#"SELECT step_id, thread_id, run_id, seq, turn, attempt, content::text AS "content!",
-                  request_bytes, request_shared_bytes, request_sha256,
-                  request_difference::text AS request_difference, created_at
-             FROM step
-            WHERE tenant_id = $1
-              AND thread_id = $2
-              AND seq > $3
-              AND ($4::uuid IS NULL OR run_id = $4)
-            ORDER BY seq
+        // A fork's steps are stored with the threads of its segments too. Each of them is read in order
+        // and no further than the page needs.
+        r#"SELECT h.step_id, h.thread_id, h.run_id, h.seq, h.turn, h.attempt,
+                  h.content::text AS "content!", h.request_bytes, h.request_shared_bytes,
+                  h.request_sha256, h.request_difference::text AS request_difference, h.created_at
+             FROM (SELECT 1::bigint AS from_seq, 9223372036854775807 AS through_seq,
+                          $2::uuid AS source_id
+                    UNION ALL
+                   SELECT from_seq, through_seq, source_id
+                     FROM thread_segment
+                    WHERE tenant_id = $1
+                      AND thread_id = $2
+                      AND through_seq > $3) g
+            CROSS JOIN LATERAL (
+                   SELECT s.*
+                     FROM step s
+                    WHERE s.tenant_id = $1
+                      AND s.thread_id = g.source_id
+                      AND s.seq > $3
+                      AND s.seq >= g.from_seq
+                      AND s.seq <= g.through_seq
+                      AND ($4::uuid IS NULL OR s.run_id = $4)
+                    ORDER BY s.seq
+                    LIMIT $5) h
+            ORDER BY h.seq
             LIMIT $5"#,
         tenant.as_str(),
         range.thread.uuid(),
@@ -181,14 +218,26 @@ async fn calls(
 ) -> Result<Vec<StoredCall>, StoreError> {
     sqlx::query_as!(
         CallRow,
-        r#"SELECT step_seq, call_idx, call_id, name, arguments, effect, parallel_safe, unparsable,
-                  state, attempt, outcome::text AS outcome
-             FROM tool_call
-            WHERE tenant_id = $1
-              AND thread_id = $2
-              AND step_seq > $3
-              AND step_seq <= $4
-            ORDER BY step_seq, call_idx"#,
+        r#"SELECT c.step_seq, c.call_idx, c.call_id, c.name, c.arguments, c.effect, c.parallel_safe,
+                  c.unparsable, c.state, c.attempt, c.wait_rules::text AS wait_rules, c.waits_for,
+                  coalesce(c.wait_until <= now(), false) AS "is_overdue!", c.approved,
+                  c.sent_arguments, c.outcome::text AS outcome
+             FROM (SELECT 1::bigint AS from_seq, 9223372036854775807 AS through_seq,
+                          $2::uuid AS source_id
+                    UNION ALL
+                   SELECT from_seq, through_seq, source_id
+                     FROM thread_segment
+                    WHERE tenant_id = $1
+                      AND thread_id = $2
+                      AND through_seq > $3) g
+             JOIN tool_call c
+               ON c.tenant_id = $1
+              AND c.thread_id = g.source_id
+              AND c.step_seq > $3
+              AND c.step_seq <= $4
+              AND c.step_seq >= g.from_seq
+              AND c.step_seq <= g.through_seq
+            ORDER BY c.step_seq, c.call_idx"#,
         tenant.as_str(),
         thread.uuid(),
         after,
@@ -245,9 +294,54 @@ pub async fn memory(
     memory_from: i64,
 ) -> Result<Vec<Step>, StoreError> {
     let range = Range { thread, after: memory_from - 1, run: None, limit: i64::MAX };
-    let (steps, calls) = read(store.api(), tenant, range).await?;
+    let (mut steps, calls) = read(store.api(), tenant, range).await?;
+    leave_out(store.api(), tenant, (thread, None), &mut steps).await?;
     let open = calls.iter().find(|call| call.state != CallState::Ended).map(|call| call.step_seq);
     Ok(steps.into_iter().take_while(|step| open.is_none_or(|open| step.seq < open)).collect())
+}
+
+/// Puts something that says nothing in the place of each step of a run that was rolled back, so that
+/// every other step keeps its place. A run that goes on, to be cancelled, knows its own steps.
+pub(super) async fn leave_out(
+    pool: &PgPool,
+    tenant: &TenantId,
+    (thread, goes_on): (ThreadId, Option<RunId>),
+    steps: &mut [Step],
+) -> Result<(), StoreError> {
+    let rolled_back = sqlx::query_scalar!(
+        // A fork leaves out what had been rolled back when it was made.
+        "SELECT run_id
+           FROM run
+          WHERE tenant_id = $1
+            AND thread_id = $2
+            AND rolled_back_at IS NOT NULL
+          UNION
+         SELECT r.run_id
+           FROM thread t
+           JOIN thread_segment g
+             ON g.tenant_id = t.tenant_id
+            AND g.thread_id = t.thread_id
+           JOIN run r
+             ON r.tenant_id = g.tenant_id
+            AND r.thread_id = g.source_id
+            AND r.rolled_back_at <= t.created_at
+          WHERE t.tenant_id = $1
+            AND t.thread_id = $2",
+        tenant.as_str(),
+        thread.uuid()
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::of_read)?;
+    let rolled_back: BTreeSet<RunId> = rolled_back.into_iter().flatten().map(RunId::from).collect();
+    for step in steps {
+        let run = step.run_id.filter(|run| Some(*run) != goes_on);
+        if run.is_some_and(|run| rolled_back.contains(&run)) {
+            step.content = StepContent::Tools(ToolsStep { added: Vec::new(), removed: Vec::new() });
+            step.request = None;
+        }
+    }
+    Ok(())
 }
 
 /// A step by its id.

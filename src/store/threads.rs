@@ -12,7 +12,7 @@ use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{ListFilter, Page, PageRequest};
 use crate::domain::step::StepContent;
-use crate::domain::thread::{Framing, Thread};
+use crate::domain::thread::{ForkPoint, Framing, Thread};
 
 pub(super) struct ThreadRow {
     pub(super) thread_id: Uuid,
@@ -22,6 +22,8 @@ pub(super) struct ThreadRow {
     pub(super) metadata: String,
     pub(super) memory_from: i64,
     pub(super) head_seq: i64,
+    pub(super) forked_from: Option<Uuid>,
+    pub(super) forked_at: Option<i64>,
     pub(super) revision: i64,
     pub(super) created_at: DateTime<Utc>,
     pub(super) updated_at: DateTime<Utc>,
@@ -39,6 +41,10 @@ impl TryFrom<ThreadRow> for Thread {
             metadata: at.json("metadata", &row.metadata)?,
             memory_from: row.memory_from,
             head_seq: row.head_seq,
+            forked_from: row
+                .forked_from
+                .zip(row.forked_at)
+                .map(|(thread, at_seq)| ForkPoint { thread_id: ThreadId::from(thread), at_seq }),
             revision: row.revision,
             created_at: row.created_at,
             updated_at: row.updated_at,
@@ -96,8 +102,8 @@ pub(super) async fn insert(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO thread (tenant_id, thread_id, framing_policy, announce, framing_tags, metadata,
-                             memory_from, revision, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, $7, $8, $9, $9)",
+                             memory_from, revision, created_at, updated_at, forked_from, forked_at)
+         VALUES ($1, $2, $3, $4, $5, ($6::text)::json, $7, $8, $9, $9, $10, $11)",
         tenant.as_str(),
         thread.id.uuid(),
         thread.framing.policy.label(),
@@ -106,7 +112,9 @@ pub(super) async fn insert(
         to_json(&thread.metadata)?,
         thread.memory_from,
         thread.revision,
-        thread.created_at
+        thread.created_at,
+        thread.forked_from.map(|point| point.thread_id.uuid()),
+        thread.forked_from.map(|point| point.at_seq)
     )
     .execute(tx)
     .await
@@ -168,10 +176,10 @@ async fn read(
         ThreadRow,
         r#"SELECT t.thread_id, t.framing_policy, t.announce, t.framing_tags,
                   t.metadata::text AS "metadata!", t.memory_from,
-                  coalesce((SELECT max(s.seq) FROM step s
-                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
-                      AS "head_seq!",
-                  t.revision, t.created_at, t.updated_at
+                  greatest((SELECT max(s.seq) FROM step s
+                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id),
+                           t.forked_at, 0) AS "head_seq!",
+                  t.forked_from, t.forked_at, t.revision, t.created_at, t.updated_at
              FROM thread t
             WHERE t.tenant_id = $1
               AND t.thread_id = $2"#,
@@ -204,10 +212,10 @@ pub async fn list(
         ThreadRow,
         r#"SELECT t.thread_id, t.framing_policy, t.announce, t.framing_tags,
                   t.metadata::text AS "metadata!", t.memory_from,
-                  coalesce((SELECT max(s.seq) FROM step s
-                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id), 0)
-                      AS "head_seq!",
-                  t.revision, t.created_at, t.updated_at
+                  greatest((SELECT max(s.seq) FROM step s
+                             WHERE s.tenant_id = t.tenant_id AND s.thread_id = t.thread_id),
+                           t.forked_at, 0) AS "head_seq!",
+                  t.forked_from, t.forked_at, t.revision, t.created_at, t.updated_at
              FROM thread t
             WHERE t.tenant_id = $1
               AND ($2::timestamptz IS NULL OR (t.created_at, t.thread_id) < ($2, $3::uuid))
@@ -259,11 +267,16 @@ pub async fn replace_memory(
     now: DateTime<Utc>,
 ) -> Result<Option<Thread>, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    if lock(&mut tx, tenant, id).await?.is_none() {
+        return Ok(None);
+    }
+    refuse_if_busy(&mut tx, tenant, id).await?;
+    // A worker appends without the lock of the thread. Only what is read after the thread was seen to be
+    // free is sure to be its end.
     let Some(thread) = lock(&mut tx, tenant, id).await? else { return Ok(None) };
     if memory.seen.is_some_and(|seen| seen != (thread.revision, thread.head_seq)) {
         return Err(StoreError::Conflict(Conflict::Stale));
     }
-    refuse_if_busy(&mut tx, tenant, id).await?;
     let first_seq = thread.head_seq + 1;
     insert_steps(&mut tx, tenant, (id, first_seq), &memory.steps, now).await?;
     let metadata = memory.metadata.as_ref().unwrap_or(&thread.metadata);
@@ -293,28 +306,6 @@ pub async fn replace_memory(
     }))
 }
 
-/// Deletes a thread with its runs and its history. `false` when there is no such thread.
-///
-/// # Errors
-/// [`Conflict::ThreadBusy`] while a run is active on it.
-pub async fn delete(store: &Store, tenant: &TenantId, id: ThreadId) -> Result<bool, StoreError> {
-    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
-    if lock(&mut tx, tenant, id).await?.is_none() {
-        return Ok(false);
-    }
-    refuse_if_busy(&mut tx, tenant, id).await?;
-    sqlx::query!(
-        "DELETE FROM thread WHERE tenant_id = $1 AND thread_id = $2",
-        tenant.as_str(),
-        id.uuid()
-    )
-    .execute(&mut *tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    tx.commit().await.map_err(StoreError::of_write)?;
-    Ok(true)
-}
-
 /// Locks a thread against everything else that would append to it outside a run.
 pub(super) async fn lock(
     tx: &mut PgConnection,
@@ -340,7 +331,7 @@ pub(super) async fn lock(
     if locked.is_none() { Ok(None) } else { read(tx, tenant, id).await }
 }
 
-/// Refuses when a run is active on a thread that is locked.
+/// Refuses when a run is active on a thread that is locked, or waits for it.
 pub(super) async fn refuse_if_busy(
     tx: &mut PgConnection,
     tenant: &TenantId,
@@ -351,7 +342,10 @@ pub(super) async fn refuse_if_busy(
            FROM run
           WHERE tenant_id = $1
             AND thread_id = $2
-            AND status IN ('queued', 'running')",
+            AND status IN ('queued', 'running', 'requires_action')
+          -- The active one, or else the first of those that wait for the thread.
+          ORDER BY queue_place NULLS FIRST
+          LIMIT 1",
         tenant.as_str(),
         id.uuid()
     )

@@ -11,6 +11,7 @@ use super::CallRequest;
 use super::arguments::{Argument, Arguments, object};
 use super::declared::Declared;
 use super::egress::{Clients, EgressDenied, MAX_HEADER_BYTES};
+use super::probe::Probe;
 use super::response::{Output, read};
 use super::shape::escape;
 use super::template::{Misfit, UrlTemplate, percent_encode};
@@ -24,8 +25,8 @@ const MAX_EXCERPT: usize = 1_000;
 const RECONNECTS: u32 = 2;
 const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const FENCE: HeaderName = HeaderName::from_static("agentling-fence");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const FENCE: HeaderName = HeaderName::from_static("agentling-fence");
 
 /// Header names that the server sets itself, or that would change how a message is read.
 const RESERVED: &[&str] = &[
@@ -54,6 +55,7 @@ pub(super) struct HttpCall {
     pub(super) effect: EffectClass,
     timeout: Duration,
     output_path: Option<String>,
+    pub(super) probe: Option<Probe>,
 }
 
 impl HttpCall {
@@ -69,14 +71,16 @@ impl HttpCall {
             HttpMethod::Put => (Method::PUT, true),
             HttpMethod::Patch => (Method::PATCH, true),
         };
+        let timeout = Duration::from_millis(tool.timeout_ms.unwrap_or(agent_timeout_ms));
         Ok(Self {
             name: tool.name.clone(),
             method,
             arguments_in_body,
             template,
+            probe: Probe::compile(tool, &headers, timeout),
             headers,
             effect: tool.effect,
-            timeout: Duration::from_millis(tool.timeout_ms.unwrap_or(agent_timeout_ms)),
+            timeout,
             output_path: tool.output_path.clone(),
         })
     }
@@ -142,7 +146,7 @@ impl HttpCall {
         Ok(request)
     }
 
-    async fn take(&self, mut response: Response) -> Result<Output, ToolCallError> {
+    pub(super) async fn take(&self, mut response: Response) -> Result<Output, ToolCallError> {
         let header_bytes: usize =
             response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if header_bytes > usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX) {

@@ -11,6 +11,8 @@ mod declared;
 mod egress;
 mod http;
 mod outcome;
+mod post;
+mod probe;
 mod response;
 mod schema;
 mod shape;
@@ -24,13 +26,16 @@ mod tests;
 use std::sync::Arc;
 
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
+pub use post::Post;
 pub use spec::{SpecFinding, SpecProblem, check_spec};
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::CallId;
-use crate::domain::tool::ToolOutcome;
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::wait::CallAnswer;
+use crate::domain::webhook::Attempted;
 use egress::Clients;
 use schema::SchemaCache;
 use toolset::Reading;
@@ -78,9 +83,29 @@ impl Toolbox {
         check_spec(spec, self.clients.policy())
     }
 
+    /// Whether a URL that callers named may be called.
+    ///
+    /// # Errors
+    /// With the rule that it breaks.
+    pub fn check_url(&self, url: &str) -> Result<(), EgressDenied> {
+        post::parsed(url).and_then(|url| self.clients.policy().check(&url))
+    }
+
+    /// Tells an endpoint something: one attempt.
+    pub async fn post(&self, post: Post) -> Attempted {
+        post::send(&self.clients, post).await
+    }
+
     /// Compiles the tools of an agent, once for a run.
     pub fn toolset(&self, spec: &AgentSpec) -> ToolSet {
         ToolSet::compile(spec, &self.schemas)
+    }
+
+    /// Asks what became of a call whose answer was lost; `None` when that is not known.
+    pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
+        let read = tools.read(&call.name, &call.arguments);
+        let Reading::Send { call: tool, arguments, .. } = read else { return None };
+        tool.probe.as_ref()?.ask(tool, &self.clients, (call, &arguments)).await
     }
 
     /// Runs a call to its end.
@@ -91,6 +116,8 @@ impl Toolbox {
                 tool.send(&self.clients, call, &arguments).await
             }
             Reading::Answer(output) => Ok(output),
+            // The machine lets such a call wait; it comes here only if that is broken.
+            Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
@@ -102,4 +129,9 @@ impl Toolbox {
         outcome.finished_at = Some(self.clock.now());
         outcome
     }
+}
+
+fn elsewhere() -> ToolCallError {
+    let message = "the tool is run by the caller".to_owned();
+    ToolCallError { kind: OutcomeKind::Execution, type_name: "InvalidTool", message }
 }

@@ -6,11 +6,13 @@ use serde_json::Value;
 
 use super::egress::{EgressDenied, EgressPolicy, EgressRule};
 use super::http::header_map;
+use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
-use crate::domain::tool::{HttpTool, RESERVED_NAMES, ToolSpec};
+use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
+use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
 const MAX_TOOLS: usize = 128;
 const MAX_DESCRIPTION: usize = 4_096;
@@ -67,8 +69,10 @@ pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
             let text = format!("another tool is named {:?} as well", tool.tool_name());
             check.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
         }
-        if let ToolSpec::Http(tool) = tool {
-            check.http(tool, &at);
+        match tool {
+            ToolSpec::Http(tool) => check.http(tool, &at),
+            ToolSpec::Client(tool) => check.client(tool, &at),
+            ToolSpec::Builtin(_) => {}
         }
     }
     if let Some(schema) = &spec.output_schema {
@@ -91,22 +95,54 @@ impl Check<'_> {
         self.add(SpecProblem::Invalid, pointer, message.to_owned());
     }
 
-    fn http(&mut self, tool: &HttpTool, at: &str) {
-        self.name(&tool.name, &format!("{at}/name"));
-        if tool.description.chars().count() > MAX_DESCRIPTION {
+    /// What every declared tool has.
+    fn told(&mut self, (name, description): (&str, &str), parameters: &Value, at: &str) {
+        self.name(name, &format!("{at}/name"));
+        if description.chars().count() > MAX_DESCRIPTION {
             let text = format!("a description has at most {MAX_DESCRIPTION} characters");
             self.invalid(&format!("{at}/description"), &text);
         }
-        self.schema(&tool.parameters, &format!("{at}/parameters"), Unnamed::Refused);
-        self.url(tool, &format!("{at}/url"));
+        self.schema(parameters, &format!("{at}/parameters"), Unnamed::Refused);
+    }
+
+    fn client(&mut self, tool: &ClientTool, at: &str) {
+        self.told((&tool.name, &tool.description), &tool.parameters, at);
+        self.bound(tool.timeout_ms, MAX_WAIT_MS, &format!("{at}/timeout_ms"));
+        if tool.max_output_chars == Some(0) {
+            self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
+        }
+    }
+
+    /// A number of milliseconds.
+    fn bound(&mut self, ms: Option<u64>, most: u64, pointer: &str) {
+        if ms.is_some_and(|ms| !(1..=most).contains(&ms)) {
+            self.invalid(pointer, &format!("must be between 1 and {most}"));
+        }
+    }
+
+    /// What is done about a call in doubt.
+    fn doubt(&mut self, tool: &HttpTool, at: &str) {
+        self.bound(tool.hold_timeout_ms, MAX_WAIT_MS, &format!("{at}/hold_timeout_ms"));
+        self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
+        let pointer = format!("{at}/probe_url");
+        match (&tool.probe_url, tool.on_in_doubt) {
+            (Some(url), _) => self.url((url, &tool.parameters), &pointer),
+            (None, OnInDoubt::Probe) => {
+                self.invalid(&pointer, "is needed with `on_in_doubt: probe`");
+            }
+            (None, OnInDoubt::Hold | OnInDoubt::Observe) => {}
+        }
+    }
+
+    fn http(&mut self, tool: &HttpTool, at: &str) {
+        self.told((&tool.name, &tool.description), &tool.parameters, at);
+        self.url((&tool.url, &tool.parameters), &format!("{at}/url"));
+        self.doubt(tool, at);
         for (name, text) in header_map(&tool.headers).err().unwrap_or_default() {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);
         }
-        if tool.timeout_ms.is_some_and(|bound| !(1..=MAX_TIMEOUT_MS).contains(&bound)) {
-            let text = format!("must be between 1 and {MAX_TIMEOUT_MS}");
-            self.invalid(&format!("{at}/timeout_ms"), &text);
-        }
+        self.bound(tool.timeout_ms, MAX_TIMEOUT_MS, &format!("{at}/timeout_ms"));
         if tool.max_output_chars == Some(0) {
             self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
         }
@@ -124,12 +160,12 @@ impl Check<'_> {
         }
     }
 
-    fn url(&mut self, tool: &HttpTool, pointer: &str) {
-        if tool.url.chars().count() > MAX_URL {
+    fn url(&mut self, (url, parameters): (&str, &Value), pointer: &str) {
+        if url.chars().count() > MAX_URL {
             self.invalid(pointer, &format!("a URL has at most {MAX_URL} characters"));
             return;
         }
-        let template = match UrlTemplate::parse(&tool.url) {
+        let template = match UrlTemplate::parse(url) {
             Ok(template) => template,
             Err(TemplateError::NotAUrl) => {
                 self.denied(pointer, EgressRule::Url.into());
@@ -143,8 +179,10 @@ impl Check<'_> {
         if let Err(refusal) = self.egress.check(template.origin()) {
             self.denied(pointer, refusal);
         }
-        let Some(Value::Object(known)) = tool.parameters.get("properties") else { return };
-        for name in template.arguments().filter(|name| !known.contains_key(*name)) {
+        let Some(Value::Object(known)) = parameters.get("properties") else { return };
+        let is_given = |name: &str| pointer.ends_with("/probe_url") && name == CALL_ID;
+        let unknown = |name: &&str| !known.contains_key(*name) && !is_given(name);
+        for name in template.arguments().filter(unknown) {
             self.invalid(pointer, &format!("{name:?} is not among the properties of parameters"));
         }
     }

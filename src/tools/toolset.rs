@@ -15,9 +15,10 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
 use crate::domain::tool::{
-    EffectClass, FINAL_ANSWER, HttpTool, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
-    ToolSpec, Verdict,
+    EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
+    Verdict,
 };
+use crate::domain::wait::WaitRules;
 
 /// Characters of a name the model made up that are repeated to it.
 const MAX_NAME: usize = 64;
@@ -46,7 +47,7 @@ impl std::fmt::Debug for LogText {
 #[derive(Debug)]
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
-    http: BTreeMap<String, Entry>,
+    declared: BTreeMap<String, Entry>,
     answer: Checked,
     has_output_schema: bool,
     pub(super) redact_errors: bool,
@@ -55,15 +56,27 @@ pub struct ToolSet {
 
 #[derive(Debug)]
 struct Entry {
-    call: Result<HttpCall, String>,
+    call: Result<Runs, String>,
     parameters: Checked,
     parallel_safe: bool,
+    waits: WaitRules,
+}
+
+/// Who runs the calls of a tool.
+#[derive(Debug)]
+enum Runs {
+    /// The server, by calling a URL.
+    Here(Box<HttpCall>),
+    /// The caller.
+    Elsewhere,
 }
 
 /// What a call means.
 pub(super) enum Reading<'a> {
     /// It goes out.
-    Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool },
+    Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
+    /// The caller runs it.
+    Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
     Answer(Output),
     /// It is refused.
@@ -72,17 +85,17 @@ pub(super) enum Reading<'a> {
 
 impl ToolSet {
     pub(super) fn compile(spec: &AgentSpec, schemas: &SchemaCache) -> Self {
-        let declared = spec.tools.iter().filter_map(|tool| match tool {
-            ToolSpec::Http(tool) => Some(tool),
-            ToolSpec::Builtin(_) => None,
-        });
         let answer = builtin::final_answer(spec.output_schema.as_ref());
         let compiled = schemas.get(&answer.parameters, Unnamed::AsDeclared);
-        let definitions = declared.clone().map(definition).chain([answer]).collect();
-        let http = declared.map(|tool| (tool.name.clone(), entry(tool, spec, schemas))).collect();
+        let definitions = spec.tools.iter().filter_map(definition).chain([answer]).collect();
+        let declared = spec
+            .tools
+            .iter()
+            .filter_map(|tool| Some((tool.tool_name().to_owned(), entry(tool, spec, schemas)?)));
+        let declared = declared.collect();
         Self {
             definitions,
-            http,
+            declared,
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
             redact_errors: spec.redact_errors,
@@ -126,23 +139,25 @@ impl ToolSet {
     fn plan_call(&self, part: &ToolCallPart) -> PlannedCall {
         let settled =
             |result| Some(outcome::settled(part.tool_call_id.clone(), &part.name, result));
-        let (effect, parallel_safe, unparsable, settled) = match self
-            .read(&part.name, &part.arguments)
-        {
-            Reading::Send { call, parallel_safe, .. } => (call.effect, parallel_safe, false, None),
-            Reading::Answer(output) => (EffectClass::Pure, true, false, settled(Ok(output))),
-            Reading::Refused { error, unparsable } => {
-                (EffectClass::Pure, true, unparsable, settled(Err(error)))
-            }
-        };
-        PlannedCall {
+        let plain = PlannedCall {
             call_id: part.tool_call_id.clone(),
             name: part.name.clone(),
             arguments: part.arguments.clone(),
-            effect,
-            parallel_safe,
-            unparsable,
-            settled,
+            effect: EffectClass::Pure,
+            parallel_safe: true,
+            unparsable: false,
+            waits: WaitRules::NONE,
+            settled: None,
+        };
+        match self.read(&part.name, &part.arguments) {
+            Reading::Send { call, parallel_safe, waits, .. } => {
+                PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
+            }
+            Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
+            Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
+            Reading::Refused { error, unparsable } => {
+                PlannedCall { unparsable, settled: settled(Err(error)), ..plain }
+            }
         }
     }
 
@@ -163,11 +178,11 @@ impl ToolSet {
         if name == FINAL_ANSWER {
             return self.read_answer(&value, arguments);
         }
-        self.read_http(name, &value, arguments)
+        self.read_declared(name, &value, arguments)
     }
 
-    fn read_http(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
-        let Some(entry) = self.http.get(name) else {
+    fn read_declared(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
+        let Some(entry) = self.declared.get(name) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
         if let Err(refusal) = fitting(&entry.parameters, value) {
@@ -178,10 +193,16 @@ impl ToolSet {
             Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
         match &entry.call {
-            Ok(call) => match call.url(&arguments, &[]) {
-                Ok(_) => Reading::Send { call, arguments, parallel_safe: entry.parallel_safe },
+            Ok(Runs::Here(call)) => match call.url(&arguments, &[]) {
+                Ok(_) => {
+                    let &Entry { parallel_safe, waits, .. } = entry;
+                    Reading::Send { call, arguments, parallel_safe, waits }
+                }
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
+            Ok(Runs::Elsewhere) => {
+                Reading::Wait { parallel_safe: entry.parallel_safe, waits: entry.waits }
+            }
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
     }
@@ -209,20 +230,37 @@ fn is_announceable(name: &str) -> bool {
     name.chars().count() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c == '`')
 }
 
-fn definition(tool: &HttpTool) -> ToolDefinition {
-    ToolDefinition {
-        name: tool.name.clone(),
-        description: tool.description.clone(),
-        parameters: tool.parameters.clone(),
-    }
+/// What the model is told about a declared tool; `None` for one of the server itself.
+fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
+    let (name, description, parameters) = match tool {
+        ToolSpec::Http(tool) => (&tool.name, &tool.description, &tool.parameters),
+        ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
+        ToolSpec::Builtin(_) => return None,
+    };
+    Some(ToolDefinition {
+        name: name.clone(),
+        description: description.clone(),
+        parameters: parameters.clone(),
+    })
 }
 
-fn entry(tool: &HttpTool, spec: &AgentSpec, schemas: &SchemaCache) -> Entry {
-    Entry {
-        call: HttpCall::compile(tool, spec.tool_timeout_ms),
-        parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-        parallel_safe: tool.parallel_safe,
-    }
+fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
+    Some(match tool {
+        ToolSpec::Http(tool) => Entry {
+            call: HttpCall::compile(tool, spec.tool_timeout_ms)
+                .map(|call| Runs::Here(Box::new(call))),
+            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
+            parallel_safe: tool.parallel_safe,
+            waits: tool.wait_rules(),
+        },
+        ToolSpec::Client(tool) => Entry {
+            call: Ok(Runs::Elsewhere),
+            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
+            parallel_safe: tool.parallel_safe,
+            waits: tool.wait_rules(),
+        },
+        ToolSpec::Builtin(_) => return None,
+    })
 }
 
 /// The refusal of arguments that do not fit, which names every problem.

@@ -10,6 +10,7 @@
 mod chaos;
 mod commands;
 mod engine;
+mod faults;
 mod http;
 mod local_model;
 mod openapi;

@@ -10,11 +10,12 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 39] = [
+const DIRECT: [&str; 40] = [
     "axum",
     "base64",
     "bytes",
     "chrono",
+    "chrono-tz",
     "clap",
     "flate2",
     "futures",

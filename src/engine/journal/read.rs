@@ -58,6 +58,9 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
         }
         records.push(Record::TurnStarted { turn, attempt, closing: loaded.closing });
     }
+    if let Some(waits) = &facts.requires_action {
+        records.push(Record::Parked { reason: waits.reason });
+    }
     if loaded.resumed {
         records.push(Record::Ended(Ending::Interrupted));
     }
@@ -88,6 +91,13 @@ fn push_calls(records: &mut Vec<Record>, calls: &[&StoredCall], turn: u32) {
         if call.attempt > 1 {
             let attempt = call.attempt;
             records.push(Record::CallRestarted { call_id: call_id.clone(), attempt });
+        }
+        if call.is_approved {
+            let arguments = call.sent_arguments.clone();
+            records.push(Record::CallApproved { call_id: call_id.clone(), arguments });
+        }
+        if let Some(reason) = call.waits {
+            records.push(Record::CallWaits { call_id: call_id.clone(), reason });
         }
         if let Some(outcome) = &call.outcome {
             records.push(Record::CallEnded { outcome: outcome.clone() });

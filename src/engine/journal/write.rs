@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::calls;
 use super::slots::{Slot, newly_told, slots_of};
 use crate::clock::Ids;
 use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
-use crate::domain::id::{CallId, ErrorId, StepId};
+use crate::domain::id::{ErrorId, StepId};
 use crate::domain::ledger::Purpose;
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
@@ -15,9 +16,10 @@ use crate::domain::request::RequestFigures;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
 use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
-use crate::domain::tool::{CallState, FINAL_ANSWER, PlannedCall, ToolOutcome};
+use crate::domain::tool::{FINAL_ANSWER, PlannedCall};
 use crate::machine::record::{Ending, Record};
-use crate::store::journal::{Batch, CallMove, Head, Hearing, LoadedRun, NewCall, NewStep};
+use crate::store::budget::Draws;
+use crate::store::journal::{Batch, Head, Hearing, LoadedRun, NewStep};
 use crate::store::ledger::{NewRequest, Recorded};
 
 /// What comes from outside the records of a decision.
@@ -44,13 +46,15 @@ pub(crate) struct Journal {
     pub(crate) history: Vec<StepContent>,
     /// The number of the last message that entered the run.
     n_messages: u32,
+    /// All answers to calls that are known.
+    n_answers: u32,
     closing: bool,
     /// The agent's models after the first.
     fallbacks: Arc<[ModelName]>,
     /// The one of them that is asked.
     fallback: Option<AskedFallback>,
-    action_seq: i64,
-    slots: Vec<Slot>,
+    pub(super) action_seq: i64,
+    pub(super) slots: Vec<Slot>,
 }
 
 impl Journal {
@@ -63,6 +67,7 @@ impl Journal {
             facts: loaded.run.facts.clone(),
             history: loaded.steps.iter().map(|step| step.content.clone()).collect(),
             n_messages: loaded.n_messages,
+            n_answers: loaded.n_answers,
             closing: loaded.closing,
             fallbacks: loaded.agent.model.fallbacks.iter().map(ModelName::of).collect(),
             fallback: loaded.fallback.clone(),
@@ -79,6 +84,11 @@ impl Journal {
         self.facts.usage = self.facts.usage.plus(spent);
     }
 
+    /// Notes how many answers to calls there are.
+    pub(crate) const fn heard_answers(&mut self, n_answers: u32) {
+        self.n_answers = n_answers;
+    }
+
     /// The batch that writes a decision, and the picture after it. The picture holds only once the
     /// batch is stored.
     pub(crate) fn plan(&self, records: &[Record], stamp: &Stamp<'_>) -> (Batch, Self) {
@@ -89,6 +99,7 @@ impl Journal {
         let Draft { mut journal, mut batch, .. } = draft;
         journal.head.next_seq += count(batch.steps.len());
         journal.head.next_event_seq += count(batch.events.len());
+        journal.head.op_id = batch.op_id;
         batch.facts = journal.facts.clone();
         batch.closing = journal.closing;
         batch.hearing.n_messages = journal.n_messages;
@@ -104,10 +115,12 @@ impl Journal {
             hearing: Hearing::default(),
             is_progress: false,
             despite_cancel: false,
+            n_answers: self.n_answers,
             steps: Vec::new(),
             calls: Vec::new(),
             moves: Vec::new(),
             events: Vec::new(),
+            draws: Draws::default(),
             requests: stamp
                 .sent
                 .iter()
@@ -118,16 +131,16 @@ impl Journal {
 }
 
 /// A batch in the making.
-struct Draft<'a> {
-    journal: Journal,
-    batch: Batch,
+pub(super) struct Draft<'a> {
+    pub(super) journal: Journal,
+    pub(super) batch: Batch,
     stamp: &'a Stamp<'a>,
 }
 
 impl Draft<'_> {
     fn write(&mut self, record: &Record) {
         match record {
-            Record::TaskGiven { .. } | Record::Resumed => {}
+            Record::TaskGiven { .. } | Record::CallProbed { .. } | Record::Resumed => {}
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start_turn(*turn, *attempt, *closing);
             }
@@ -145,13 +158,17 @@ impl Draft<'_> {
             }
             Record::CallsStarted { call_ids } => {
                 for call_id in call_ids {
-                    self.move_call(call_id, CallState::Started, 1, None);
+                    calls::start(self, call_id, 1);
                 }
             }
-            Record::CallRestarted { call_id, attempt } => {
-                self.move_call(call_id, CallState::Started, *attempt, None);
+            Record::CallRestarted { call_id, attempt } => calls::start(self, call_id, *attempt),
+            Record::CallWaits { call_id, reason } => calls::wait(self, call_id, *reason),
+            Record::CallApproved { call_id, arguments } => {
+                calls::approve(self, call_id, arguments.as_deref());
             }
-            Record::CallEnded { outcome } => self.end_call(outcome),
+            Record::CallEnded { outcome } => calls::end_call(self, outcome),
+            Record::Parked { reason } => calls::park(self, *reason),
+            Record::Unparked => calls::unpark(self),
             Record::ActionRecorded { turn } => {
                 let data = EventData::Step { step_seq: self.journal.action_seq, turn: *turn };
                 self.event(EventName::StepRecorded, data);
@@ -168,7 +185,7 @@ impl Draft<'_> {
         }
     }
 
-    fn event(&mut self, name: EventName, data: EventData) {
+    pub(super) fn event(&mut self, name: EventName, data: EventData) {
         self.batch.events.push((name, data));
     }
 
@@ -249,86 +266,12 @@ impl Draft<'_> {
             if planned.name != FINAL_ANSWER {
                 self.event(EventName::ToolCall, EventData::Call { step_seq, call_idx, turn });
             }
-            self.new_call(step_seq, call_idx, planned);
+            calls::new_call(self, step_seq, call_idx, planned);
         }
         for planned in calls {
             if let Some(outcome) = &planned.settled {
-                self.end_call(outcome);
+                calls::end_call(self, outcome);
             }
-        }
-    }
-
-    fn new_call(&mut self, step_seq: i64, call_idx: u32, planned: &PlannedCall) {
-        self.journal.slots.push(Slot {
-            call_id: planned.call_id.clone(),
-            name: planned.name.clone(),
-            attempt: 0,
-            state: CallState::Planned,
-            is_told: false,
-        });
-        self.batch.calls.push(NewCall {
-            step_seq,
-            call_idx,
-            planned: planned.clone(),
-            state: CallState::Planned,
-            attempt: 0,
-            outcome: None,
-        });
-    }
-
-    fn end_call(&mut self, outcome: &ToolOutcome) {
-        let slot = self.journal.slots.iter().find(|slot| slot.call_id == outcome.tool_call_id);
-        let attempt = slot.map_or(0, |slot| slot.attempt);
-        self.move_call(&outcome.tool_call_id, CallState::Ended, attempt, Some(outcome));
-        self.batch.is_progress = true;
-        let (step_seq, turn) = (self.journal.action_seq, self.journal.facts.turn);
-        for call_idx in newly_told(&mut self.journal.slots) {
-            self.event(EventName::ToolResult, EventData::Call { step_seq, call_idx, turn });
-        }
-        self.show_outcomes();
-    }
-
-    /// Moves a call on: in place when it is new in this batch, as a guarded update otherwise.
-    fn move_call(
-        &mut self,
-        call_id: &CallId,
-        to: CallState,
-        attempt: u32,
-        outcome: Option<&ToolOutcome>,
-    ) {
-        let Some(slot) = self.journal.slots.iter_mut().find(|slot| slot.call_id == *call_id) else {
-            return;
-        };
-        let from = std::mem::replace(&mut slot.state, to);
-        slot.attempt = attempt;
-        let new = self.batch.calls.iter_mut().find(|call| call.planned.call_id == *call_id);
-        if let Some(call) = new {
-            (call.state, call.attempt, call.outcome) = (to, attempt, outcome.cloned());
-        } else {
-            let (call_id, outcome) = (call_id.clone(), outcome.cloned());
-            self.batch.moves.push(CallMove { call_id, from, to, attempt, outcome });
-        }
-    }
-
-    /// Puts the outcomes so far into the step that a model will see, in call order.
-    fn show_outcomes(&mut self) {
-        let written: Vec<&ToolOutcome> = self
-            .batch
-            .calls
-            .iter()
-            .filter_map(|call| call.outcome.as_ref())
-            .chain(self.batch.moves.iter().filter_map(|moved| moved.outcome.as_ref()))
-            .collect();
-        let action = self.journal.history.iter_mut().rev().find_map(|content| {
-            if let StepContent::Action(action) = content { Some(action) } else { None }
-        });
-        let Some(action) = action else { return };
-        let before = std::mem::take(&mut action.outcomes);
-        for slot in &self.journal.slots {
-            let of_slot = |outcome: &&ToolOutcome| outcome.tool_call_id == slot.call_id;
-            let outcome =
-                written.iter().copied().find(of_slot).or_else(|| before.iter().find(of_slot));
-            action.outcomes.extend(outcome.cloned());
         }
     }
 
@@ -367,6 +310,7 @@ impl Draft<'_> {
                 EventName::RunInterrupted
             }
         };
+        self.journal.facts.requires_action = None;
         self.journal.facts.finished_at = Some(self.stamp.now);
         self.batch.is_progress = true;
         self.event(name, EventData::Run(self.journal.facts.clone()));

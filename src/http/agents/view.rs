@@ -5,6 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::agent::{Agent, AgentSpec, ContextStrategy, Metadata};
+use crate::domain::budget::Budget;
 use crate::domain::id::AgentId;
 use crate::domain::model::ModelSpec;
 use crate::domain::redaction::RedactionRule;
@@ -69,6 +70,8 @@ pub(super) struct AgentView {
     announce: Announce,
     /// What is done when the conversation no longer fits the model.
     context_strategy: ContextStrategy,
+    /// What each run may use up, where the run does not say otherwise.
+    budget: Budget,
     /// Identical turns in a row that end a run.
     loop_limit: u32,
     /// Retries in a row for a reply that cannot be used.
@@ -98,6 +101,7 @@ impl From<Agent> for AgentView {
             framing_policy,
             announce,
             context_strategy,
+            budget,
             loop_limit,
             output_retries,
             metadata,
@@ -124,6 +128,7 @@ impl From<Agent> for AgentView {
             framing_policy,
             announce,
             context_strategy,
+            budget,
             loop_limit,
             output_retries,
             metadata,

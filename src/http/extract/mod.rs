@@ -15,5 +15,5 @@ pub use body::{Body, EmptyObject, HashedBody, LargeBody, LargeText, OptionalBody
 pub use checks::Checks;
 pub use headers::{IdempotencyKey, IfMatch, IfNoneMatch, LastEventId, Prefer};
 pub(super) use json::too_deep;
-pub use params::{PathId, PathIdAndName, PathIdAndNth};
+pub use params::{PathId, PathIdAndName, PathIdAndNth, PathIds, PathPair};
 pub use query::{ListParams, PageParams, Query, in_order};

@@ -45,6 +45,38 @@ impl<S: Send + Sync, T: FromStr + Send> FromRequestParts<S> for PathIdAndNth<T> 
     }
 }
 
+/// The id in a path, and behind it the id of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathIds<T, P>(pub T, pub P);
+
+impl<S: Send + Sync, T: FromStr + Send, P: FromStr> FromRequestParts<S> for PathIds<T, P> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let PathId(id) = PathId::from_request_parts(parts, state).await?;
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let part = params.ok().and_then(|params| params.iter().nth(1)?.1.parse().ok());
+        part.map(|part| Self(id, part)).ok_or_else(Problem::not_found)
+    }
+}
+
+/// Two parts of a path that name one thing. Where one of them does not read, it is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathPair<A, B>(pub A, pub B);
+
+impl<S: Send + Sync, A: FromStr, B: FromStr> FromRequestParts<S> for PathPair<A, B> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let pair = params.ok().and_then(|params| {
+            let mut texts = params.iter().map(|(_, text)| text);
+            Some(Self(texts.next()?.parse().ok()?, texts.next()?.parse().ok()?))
+        });
+        pair.ok_or_else(Problem::not_found)
+    }
+}
+
 /// The id in a path, and behind it the name of a part that the caller may create. A name that no part
 /// can have is refused as such.
 #[derive(Debug, Clone, PartialEq, Eq)]

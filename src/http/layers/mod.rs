@@ -2,6 +2,7 @@
 
 mod accept;
 mod answer;
+mod gone;
 mod guard;
 mod params;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::http::problem::Problem;
 
 pub use accept::check_accept;
 pub use answer::RequestId;
+pub use gone::tell_gone;
 pub use params::{Parametric, check_query};
 
 /// Puts the outer layers around a router, the outermost last: whatever happens inside, the answer

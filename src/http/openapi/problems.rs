@@ -73,6 +73,10 @@ fn kinds_of(path: &str, operation: &Map<String, Value>) -> BTreeSet<Kind> {
     if path.starts_with("/v1/") {
         kinds.extend(TENANT);
     }
+    // What was erased is told from what never was.
+    if path.contains("{thread_id}") || path.contains("{run_id}") {
+        kinds.insert(Kind::Gone);
+    }
     if operation.contains_key("requestBody") {
         kinds.extend(BODY);
     }

@@ -65,7 +65,9 @@ fn a_tagged_union_becomes_references_with_a_discriminator() {
     let document = document();
     let tools = &document["components"]["schemas"]["ToolSpec"];
     let mapping = json!({
-        "http": "#/components/schemas/HttpTool", "builtin": "#/components/schemas/BuiltinTool",
+        "http": "#/components/schemas/HttpTool",
+        "client": "#/components/schemas/ClientTool",
+        "builtin": "#/components/schemas/BuiltinTool",
     });
     assert_eq!(tools["discriminator"], json!({ "propertyName": "kind", "mapping": mapping }));
     assert_eq!(tools["oneOf"][0]["$ref"], "#/components/schemas/HttpTool");

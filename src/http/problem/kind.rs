@@ -73,6 +73,8 @@ problems! {
         "The run is neither queued nor running, or it is in its last turn and takes no more messages: `run_status` says where it stands. Start a new run on its thread.";
     ThreadBusy = 409 "thread-busy" "Thread is busy"
         "The thread has an active run, `active_run_id`, and takes one at a time. Wait for it, cancel it, or use another thread.";
+    ToolCallAlreadyAnswered = 409 "tool-call-already-answered" "Tool call already answered"
+        "The call has its result, decision or resolution, or it has ended. Read the run to see how it goes on.";
     ToolNameConflict = 409 "tool-name-conflict" "Tool name taken"
         "Two tools of an agent have one name, so a model could not tell them apart. Rename one.";
     IdempotencyInProgress = 409 "idempotency-in-progress" "Same request in progress"
@@ -85,6 +87,8 @@ problems! {
         "`Last-Event-ID` is larger than the id of the run's last event, `limit`. Send the id of an event you have seen on this run.";
     IdConflict = 409 "id-conflict" "Id or name taken"
         "Something else already has this id or name. Choose another.";
+    InUse = 409 "in-use" "In use"
+        "Something still needs it as it is. Where other things are made of it or refer to it, `references` lists some of them: delete them first. Where calls of models have more of a budget set aside than would be left, try again when they are over.";
     Gone = 410 "gone" "Gone"
         "It existed and was archived or removed. It does not come back.";
     PreconditionFailed = 412 "precondition-failed" "Precondition failed"
@@ -117,6 +121,8 @@ problems! {
         "A schema refers to another document. Only `#/…` references are allowed: copy the definition into the schema.";
     EgressDenied = 422 "egress-denied" "URL not allowed"
         "The server does not call this URL: private, loopback and special addresses, other schemes, credentials in the URL and unusual ports are refused. The operator can open exact addresses with `AGENTLING_EGRESS_ALLOW`.";
+    UnknownToolCall = 422 "unknown-tool-call" "Unknown tool call"
+        "The run has no call with this id. The calls that wait are listed in `requires_action` of the run.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
         "The request names an agent that does not exist, or one of another tenant. Check `agent_id`.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
@@ -126,7 +132,9 @@ problems! {
     TenantQueueFull = 429 "tenant-queue-full" "Too many queued runs"
         "As many runs are waiting as a tenant may have, `limit`. Try again after `Retry-After`.";
     TooManyStreams = 429 "too-many-streams" "Too many streams"
-        "As many event streams are open as a tenant may have, `limit`. Close one, or try again after `Retry-After`.";
+        "As many event streams are open as a tenant, or the server, may have, `limit`. Close one, or try again after `Retry-After`.";
+    BudgetExhausted = 429 "budget-exhausted" "Budget used up"
+        "A budget that the run would share, of its thread, agent, key or tenant, has nothing left. Raise it, or wait until its period ends. A run that is under way when a budget is used up waits instead.";
     HeadersTooLarge = 431 "headers-too-large" "Headers too large"
         "The request has more headers, or larger ones, than `limit` allows. Send fewer.";
     Internal = 500 "internal" "Internal error"

@@ -37,6 +37,8 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::ThreadBusy { active_run_id } => {
             say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
+        Error::ToolCallAlreadyAnswered { .. } => say(Kind::ToolCallAlreadyAnswered),
+        Error::UnknownToolCall { .. } => say(Kind::UnknownToolCall),
         Error::ToolNameConflict { .. } => say(Kind::ToolNameConflict),
         Error::VersionConflict | Error::ThreadWentOn => say(Kind::VersionConflict),
         Error::NothingToCompact => say(Kind::NothingToCompact),
@@ -54,6 +56,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
             limited(say(Kind::StreamCursorAhead), u64::try_from(*last).unwrap_or(0))
         }
         Error::TooManyStreams { limit } => limited(say(Kind::TooManyStreams), *limit),
+        Error::BudgetExhausted => say(Kind::BudgetExhausted),
         Error::TenantQueueFull { limit } => limited(say(Kind::TenantQueueFull), *limit),
         Error::Internal(_) => internal(),
     }
@@ -84,10 +87,14 @@ fn of_conflict(conflict: &Conflict) -> Problem {
         Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
+        Conflict::BudgetExhausted => say(Kind::BudgetExhausted),
+        Conflict::BudgetInUse => say(Kind::InUse),
         Conflict::Stale => say(Kind::VersionConflict),
         Conflict::ThreadBusy { active_run_id } => {
             say(Kind::ThreadBusy).member(|view| view.active_run_id = *active_run_id)
         }
+        Conflict::InUse { references } => say(Kind::InUse)
+            .member(|view| view.references = references.iter().map(ToString::to_string).collect()),
     }
 }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::domain::caller::Scope;
-use crate::domain::id::{ErrorId, RunId};
+use crate::domain::id::{CallId, ErrorId, RunId};
 use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::domain::run::{FailureCause, RunStatus};
@@ -37,6 +37,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
     let status = RunStatus::Completed;
     let [busy, unavailable, full, unknown, other] = StoreError::samples("SECRET");
     let active_run_id = Some(RunId::from(ID));
+    let call_id = || CallId("call_1".to_owned());
     let conflict = |conflict| E::Store(StoreError::Conflict(conflict));
     vec![
         (busy.into(), "database-busy"),
@@ -46,6 +47,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
         (conflict(Conflict::IdTaken), "id-conflict"),
+        (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
         (conflict(Conflict::IdempotencyInProgress), "idempotency-in-progress"),
         (conflict(Conflict::IdempotencyKeyReused), "idempotency-key-reused"),
@@ -61,6 +63,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::RunAlreadyTerminal { status }, "run-already-terminal"),
         (E::RunNotActive { status }, "run-not-active"),
         (E::RunNotWaiting { status }, "run-not-waiting"),
+        (E::ToolCallAlreadyAnswered { call_id: call_id() }, "tool-call-already-answered"),
+        (E::UnknownToolCall { call_id: call_id() }, "unknown-tool-call"),
         (E::ThreadBusy { active_run_id }, "thread-busy"),
         (E::ToolNameConflict { name: "t".to_owned() }, "tool-name-conflict"),
         (E::VersionConflict, "version-conflict"),
@@ -72,6 +76,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::Draining, "draining"),
         (E::TooManyStreams { limit: 100 }, "too-many-streams"),
         (E::TenantQueueFull { limit: 1_000 }, "tenant-queue-full"),
+        (E::BudgetExhausted, "budget-exhausted"),
         (E::UnknownAgent, "unknown-agent"),
         (E::invalid("/a", "code", "words"), "validation-failed"),
         (E::InvalidToolSchema(finding()), "invalid-tool-schema"),

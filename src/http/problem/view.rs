@@ -48,6 +48,9 @@ pub struct ProblemView {
     /// The run that keeps the thread busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_run_id: Option<RunId>,
+    /// The ids of what keeps it from going.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
     /// What would have been accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
@@ -80,6 +83,7 @@ impl ProblemView {
             required: None,
             run_status: None,
             active_run_id: None,
+            references: Vec::new(),
             allowed: Vec::new(),
             retry_after_ms: None,
             provider: None,

@@ -90,7 +90,7 @@ impl NewRender {
         check_agent(&mut checks, self.agent_id.as_ref(), self.agent_version, self.agent.as_ref());
         let input = self.input.map(RunInput::parts);
         if let Some(input) = &input {
-            check_input(&mut checks, input);
+            check_input(&mut checks, "/input", input);
         }
         let one = self.thread_id.is_none() || self.memory.is_none();
         let message = "at most one of `thread_id` and `memory` may be given";

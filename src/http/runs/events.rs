@@ -1,13 +1,12 @@
 //! `GET /v1/runs/{run_id}/events`.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::State;
 
 use super::view::{EventBook, EventView};
-use crate::domain::event::{EventData, RunEvent};
+use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
-use crate::domain::page::PageRequest;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
 use crate::engine::Engine;
@@ -18,7 +17,7 @@ use crate::http::cursor::CursorScope;
 use crate::http::extract::{PageParams, PathId, Query};
 use crate::http::problem::Problem;
 use crate::http::reply::{PageView, Reply};
-use crate::store::{Store, events, runs, steps};
+use crate::store::{events, runs};
 
 /// List the durable events of a run, in order
 #[utoipa::path(get, path = "/v1/runs/{run_id}/events", tag = "runs", operation_id = "runs_events",
@@ -36,33 +35,27 @@ pub(super) async fn events(
     let run = runs::get(&app.store, tenant, id).await?.ok_or_else(Problem::not_found)?;
     let found = events::list(&app.store, tenant, id, &page).await?;
     let next_cursor = found.next.map(|key| app.cursors.seal(&scope, &key));
-    let items = views(&app.engine, &app.store, tenant, (&run, &found.items)).await?;
+    let items = views(&app.engine, tenant, &run, found.items).await?;
     Ok(Reply::ok(PageView { items, next_cursor }))
 }
 
 /// Events as callers see them, with the steps and calls they are about.
 pub(super) async fn views(
     engine: &Engine,
-    store: &Store,
     tenant: &TenantId,
-    (run, events): (&Run, &[RunEvent]),
+    run: &Run,
+    events: Vec<RunEvent>,
 ) -> Result<Vec<EventView>, AgentlingError> {
-    let about = events.iter().filter_map(|event| match event.data {
-        EventData::Call { step_seq, .. } | EventData::Step { step_seq, .. } => Some(step_seq),
-        EventData::Run(_) | EventData::Turn { .. } => None,
-    });
-    let seqs: Vec<i64> = about.collect();
-    let found = match (seqs.iter().min(), seqs.iter().max()) {
-        (Some(first), Some(last)) => {
-            // A run appends a contiguous range, so the span holds no more than its steps.
-            let limit = u32::try_from(last - first + 1).unwrap_or(u32::MAX);
-            let page = PageRequest { limit, after: Some(first - 1) };
-            steps::list(store, tenant, (run.thread_id, Some(run.id)), &page).await?.items
-        }
-        _ => Vec::new(),
-    };
-    let places = BTreeSet::from([(run.thread_id, Some(run.id))]);
-    let redactors = engine.redactors(tenant, RedactionChannel::Api, places).await?;
-    let book = EventBook::new(run.clone(), found, redactors);
-    Ok(events.iter().filter_map(|event| book.view(event)).collect())
+    views_on(engine, (tenant, RedactionChannel::Api), run, events).await
+}
+
+/// The same by the rules of redaction that watch a channel.
+pub(in crate::http) async fn views_on(
+    engine: &Engine,
+    (tenant, channel): (&TenantId, RedactionChannel),
+    run: &Run,
+    events: Vec<RunEvent>,
+) -> Result<Vec<EventView>, AgentlingError> {
+    let book = EventBook::new(Arc::new(engine.tell((tenant, channel), run, events).await?));
+    Ok(book.views().collect())
 }

@@ -1,12 +1,15 @@
 //! What a run is started with.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
-use crate::domain::id::{AgentId, RunId, ThreadId};
+use crate::domain::budget::Budget;
+use crate::domain::id::{AgentId, KeyId, RunId, ThreadId, WebhookId};
+use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
@@ -47,10 +50,23 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400_000)]
     run_timeout_ms: Option<u64>,
+    /// What is done when the thread has an active run; only with `thread_id`.
+    #[serde(default)]
+    on_busy: OnBusy,
+    /// What becomes of the run when the client that waits for it with `Prefer: wait`, or streams it with
+    /// the request that starts it, goes away.
+    #[serde(default)]
+    on_disconnect: OnDisconnect,
+    /// What the run may use up; what is absent is bounded as its agent says.
+    #[serde(default)]
+    budget: Budget,
     /// The caller's own labels.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     metadata: Metadata,
+    /// An endpoint of `/v1/webhooks` that is told of it, beside those that are told of every run.
+    #[serde(default)]
+    webhook: Option<WebhookId>,
     /// The run's id, when the caller chooses it: a repeated request then cannot start a second run.
     #[serde(default)]
     id: Option<RunId>,
@@ -79,6 +95,14 @@ pub(in crate::http) enum RunInput {
 }
 
 impl RunInput {
+    /// The parts, to look at.
+    pub(in crate::http) fn shown(&self) -> Cow<'_, [InputPart]> {
+        match self {
+            Self::Text(text) => vec![InputPart::Text(InputText { text: text.clone() })].into(),
+            Self::Parts(parts) => parts.into(),
+        }
+    }
+
     /// The parts.
     pub(in crate::http) fn parts(self) -> Vec<InputPart> {
         match self {
@@ -92,12 +116,13 @@ impl NewRun {
     /// Checks everything that can be known without looking anything up.
     pub(super) fn start(
         self,
+        key: Option<KeyId>,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<StartRun, AgentlingError> {
         let mut checks = Checks::new();
         self.check(&mut checks);
         let input = self.input.parts();
-        check_input(&mut checks, &input);
+        check_input(&mut checks, "/input", &input);
         checks.finish()?;
         Ok(StartRun {
             id: self.id,
@@ -108,8 +133,14 @@ impl NewRun {
             input,
             max_steps: self.max_steps,
             run_timeout: self.run_timeout_ms.map(Duration::from_millis),
+            on_busy: self.on_busy,
+            on_disconnect: self.on_disconnect,
+            budget: self.budget,
+            key,
             metadata: self.metadata,
             idempotency,
+            webhook: self.webhook,
+            firing: None,
         })
     }
 
@@ -143,7 +174,7 @@ pub(in crate::http) fn check_agent(
 }
 
 /// Input must say something.
-pub(in crate::http) fn check_input(checks: &mut Checks, input: &[InputPart]) {
+pub(in crate::http) fn check_input(checks: &mut Checks, at: &str, input: &[InputPart]) {
     let mut says_something = false;
     for (place, part) in input.iter().enumerate() {
         match part {
@@ -151,14 +182,14 @@ pub(in crate::http) fn check_input(checks: &mut Checks, input: &[InputPart]) {
             InputPart::File(file) => {
                 says_something = true;
                 if let Some(flaw) = file.flaw() {
-                    let at = format!("/input/{place}{}", flaw.pointer);
+                    let at = format!("{at}/{place}{}", flaw.pointer);
                     checks.require(false, &at, "invalid_value", flaw.message);
                 }
             }
         }
     }
     let message = "must hold a file, or text that is not blank";
-    checks.require(says_something, "/input", "invalid_value", message);
+    checks.require(says_something, at, "invalid_value", message);
 }
 
 /// The agent that is named.

@@ -1,30 +1,42 @@
-//! How many streams each tenant holds open.
+//! How many streams are open, by tenant and in all, and how long each may last.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::config;
 use crate::domain::id::TenantId;
 use crate::error::AgentlingError;
-use crate::http::limits::STREAMS_PER_TENANT;
+
+/// The bounds of streams, which the operator sets.
+pub type StreamLimits = config::Streams;
 
 /// The streams of this server that are open, by tenant. Cheap to clone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct StreamSlots {
+    limits: StreamLimits,
     open: Arc<Mutex<BTreeMap<TenantId, u64>>>,
 }
 
 impl StreamSlots {
+    /// None is open yet.
+    pub fn new(limits: StreamLimits) -> Self {
+        Self { limits, open: Arc::default() }
+    }
+
     /// Takes a place for a stream; it is free again when the slot is dropped.
     ///
     /// # Errors
-    /// [`AgentlingError::TooManyStreams`] when the tenant holds as many as it may.
+    /// [`AgentlingError::TooManyStreams`] when the tenant, or the server, holds as many as it may.
     pub(crate) fn take(&self, tenant: &TenantId) -> Result<StreamSlot, AgentlingError> {
         let mut open = self.lock();
-        let n_open = open.entry(tenant.clone()).or_default();
-        if *n_open >= STREAMS_PER_TENANT {
-            return Err(AgentlingError::TooManyStreams { limit: STREAMS_PER_TENANT });
+        let StreamLimits { per_tenant, per_server, .. } = self.limits;
+        if open.get(tenant).is_some_and(|n_open| *n_open >= per_tenant) {
+            return Err(AgentlingError::TooManyStreams { limit: per_tenant });
         }
-        *n_open += 1;
+        if open.values().sum::<u64>() >= per_server {
+            return Err(AgentlingError::TooManyStreams { limit: per_server });
+        }
+        *open.entry(tenant.clone()).or_default() += 1;
         Ok(StreamSlot { slots: self.clone(), tenant: tenant.clone() })
     }
 
@@ -41,9 +53,9 @@ pub(crate) struct StreamSlot {
 }
 
 impl StreamSlot {
-    /// Whose it is.
-    pub(crate) const fn tenant(&self) -> &TenantId {
-        &self.tenant
+    /// The bounds of the stream.
+    pub(crate) const fn limits(&self) -> StreamLimits {
+        self.slots.limits
     }
 }
 
@@ -61,19 +73,40 @@ impl Drop for StreamSlot {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn slots(per_tenant: u64, per_server: u64) -> StreamSlots {
+        let second = Duration::from_secs(1);
+        let times = (second, second, second);
+        let (lifetime, stall, keep_alive) = times;
+        StreamSlots::new(StreamLimits { per_tenant, per_server, lifetime, stall, keep_alive })
+    }
 
     #[test]
     fn a_tenant_holds_so_many_streams_and_no_more_and_other_tenants_are_not_asked() {
-        let (slots, tenant) = (StreamSlots::default(), TenantId::default());
-        let mut held: Vec<_> =
-            (0..STREAMS_PER_TENANT).map(|_| slots.take(&tenant).unwrap()).collect();
+        let (slots, tenant) = (slots(3, 100), TenantId::default());
+        let mut held: Vec<_> = (0..3).map(|_| slots.take(&tenant).unwrap()).collect();
         let refused = slots.take(&tenant).unwrap_err();
-        assert!(matches!(refused, AgentlingError::TooManyStreams { limit: STREAMS_PER_TENANT }));
+        assert!(matches!(refused, AgentlingError::TooManyStreams { limit: 3 }));
         assert!(slots.take(&TenantId::parse("other").unwrap()).is_ok());
         held.pop();
         assert!(slots.take(&tenant).is_ok());
         held.clear();
         assert!(slots.lock().is_empty());
+    }
+
+    #[test]
+    fn a_server_holds_so_many_streams_and_no_more_whoever_has_them() {
+        let (slots, tenant) = (slots(3, 4), TenantId::default());
+        let held: Vec<_> = (0..3).map(|_| slots.take(&tenant).unwrap()).collect();
+        let other = TenantId::parse("other").unwrap();
+        let last = slots.take(&other).unwrap();
+        let refused = slots.take(&other).unwrap_err();
+        assert!(matches!(refused, AgentlingError::TooManyStreams { limit: 4 }));
+        drop(held);
+        assert!(slots.take(&other).is_ok());
+        drop(last);
     }
 }

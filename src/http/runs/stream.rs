@@ -5,12 +5,10 @@ use axum::response::Response;
 
 use super::stream_reply;
 use crate::domain::id::RunId;
-use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsRead, Scoped};
 use crate::http::extract::{LastEventId, PathId};
 use crate::http::problem::Problem;
-use crate::store::{events, runs};
 
 /// Stream the events of a run
 ///
@@ -31,14 +29,6 @@ pub(super) async fn stream(
 ) -> Result<Response, Problem> {
     let tenant = caller.tenant.clone();
     let slot = app.streams.take(&tenant)?;
-    // The watch begins before the run is read, so that nothing falls between.
-    let watch = app.engine.watch(&tenant, id).after(after.unwrap_or(0));
-    let run = runs::get(&app.store, &tenant, id).await?.ok_or_else(Problem::not_found)?;
-    let last = events::last(&app.store, &tenant, id).await?;
-    let (last, is_end) = last.map_or((0, false), |event| (event.seq, event.name.is_last()));
-    if after.is_some_and(|after| after > last) {
-        return Err(AgentlingError::StreamCursorAhead { last }.into());
-    }
-    let watch = if is_end && after == Some(last) { watch.over() } else { watch };
-    Ok(stream_reply::reply(app, run, watch, slot))
+    let watch = app.engine.watch(&tenant, id).behind(after).await?;
+    Ok(stream_reply::reply(app, watch, None, slot))
 }

@@ -5,7 +5,7 @@ use axum::response::Response;
 
 use super::create::idempotency_key;
 use super::new_run::NewRun;
-use super::stream_reply;
+use super::{client, stream_reply};
 use crate::domain::id::RunId;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
@@ -25,7 +25,7 @@ use crate::http::reply::replayed;
     extensions(("x-problems" = json!(["unknown-agent", "gone", "thread-busy", "id-conflict",
         "idempotency-key-reused", "tool-name-conflict", "invalid-tool-schema",
         "schema-too-complex", "remote-ref-forbidden", "egress-denied", "invalid-header-name",
-        "draining", "too-many-streams", "tenant-queue-full"]))))]
+        "draining", "overloaded", "too-many-streams", "tenant-queue-full", "budget-exhausted"]))))]
 pub(super) async fn stream_new(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,
@@ -35,14 +35,13 @@ pub(super) async fn stream_new(
     let tenant = caller.tenant.clone();
     let slot = app.streams.take(&tenant)?;
     let key = idempotency_key("POST /v1/runs/stream", key, request_hash);
-    let mut start = new.start(key)?;
+    let mut start = new.start(caller.key, key)?;
     // The id is made here, so that the watch begins before the run does and misses no delta.
     let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
     let mut watch = app.engine.watch(&tenant, id);
-    let started = app.engine.start(&tenant, start).await?;
+    let (started, client) = client::start(&app.engine, &tenant, start).await?;
     if started.run.id != id {
-        watch = app.engine.watch(&tenant, started.run.id);
+        watch = app.engine.watch(&tenant, started.run.id).behind(None).await?;
     }
-    let is_replay = started.is_replay;
-    Ok(replayed(stream_reply::reply(app, started.run, watch, slot), is_replay))
+    Ok(replayed(stream_reply::reply(app, watch, Some(client), slot), started.is_replay))
 }

@@ -1,10 +1,10 @@
 //! A run's events as server-sent events.
 //!
 //! Every durable event carries its place as `id:`, so `Last-Event-ID` always names something stored;
-//! deltas and snapshots carry none. The stream pulls: a slow reader slows only itself, and what it
-//! misses of the deltas is in the step that follows.
+//! deltas and snapshots carry none. The stream pulls, one event at a time: a slow reader slows only
+//! itself, and what piles up of the deltas meanwhile comes as one. A reader that takes nothing at all
+//! loses its connection, and nothing else: it comes back where it was.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -14,25 +14,18 @@ use futures::Stream;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::events::views;
+use super::client::Client;
 use super::slots::StreamSlot;
-use super::view::EventView;
+use super::view::{EventBook, EventView};
 use crate::domain::event::Delta;
-use crate::domain::id::TenantId;
-use crate::domain::run::Run;
 use crate::engine::feed::Partial;
 use crate::engine::{RunWatch, Seen};
 use crate::error::AgentlingError;
 use crate::http::AppState;
 
-/// How often a silent stream shows that it lives.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// How long a connection may last; the client then connects again and loses nothing.
-const LIFETIME: Duration = Duration::from_mins(30);
-
-/// How long a client waits before it connects again.
-const RETRY: Duration = Duration::from_secs(1);
+/// How long a client waits before it connects again: at least the first, and up to the second more, so
+/// that those who lose a server together do not come back together.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
 
 /// What had arrived of the reply in flight when a stream began.
 #[derive(Debug, Serialize, ToSchema)]
@@ -52,73 +45,109 @@ struct DeltaView<'a> {
 
 struct Source {
     app: AppState,
-    tenant: TenantId,
-    run: Run,
     watch: RunWatch,
-    queue: VecDeque<Event>,
+    /// What the events at hand are shown with.
+    book: Option<EventBook>,
+    /// Who started the run in the same request.
+    client: Option<Client>,
     has_begun: bool,
-    _slot: StreamSlot,
+    has_ended: bool,
+    slot: StreamSlot,
 }
 
 /// The reply: everything behind what the watch was told to start from.
-pub(super) fn reply(app: AppState, run: Run, watch: RunWatch, slot: StreamSlot) -> Response {
-    let (tenant, queue) = (slot.tenant().clone(), VecDeque::new());
-    let source = Source { app, tenant, run, watch, queue, has_begun: false, _slot: slot };
-    Sse::new(events(source)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+pub(super) fn reply(
+    app: AppState,
+    watch: RunWatch,
+    client: Option<Client>,
+    slot: StreamSlot,
+) -> Response {
+    let keep_alive = KeepAlive::new().interval(slot.limits().keep_alive);
+    let source =
+        Source { app, watch, book: None, client, has_begun: false, has_ended: false, slot };
+    Sse::new(events(source)).keep_alive(keep_alive).into_response()
 }
 
 fn events(source: Source) -> impl Stream<Item = Result<Event, Infallible>> {
     let began = source.app.clock.monotonic();
     futures::stream::unfold(source, move |mut source| async move {
         let lived = source.app.clock.monotonic().saturating_sub(began);
-        let left = LIFETIME.saturating_sub(lived);
-        let next = tokio::time::timeout(left, source.next()).await.ok().flatten()?;
+        let left = source.slot.limits().lifetime.saturating_sub(lived);
+        let next = tokio::time::timeout(left, source.next()).await;
+        // A stream that has lasted long enough ends as one does whose server stops.
+        let next = next.unwrap_or_else(|_| source.hang_up())?;
         Some((Ok(next), source))
     })
 }
 
 impl Source {
-    /// The next event; `None` ends the connection, after the last event or when the server stops or
-    /// the database is away: the client connects again where it was.
+    /// The next event; `None` ends the connection, after the last event or when the database is away: the
+    /// client connects again where it was.
     async fn next(&mut self) -> Option<Event> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            return Some(Event::default().retry(RETRY).comment("agentling"));
+            return Some(Event::default().retry(self.retry()).comment("agentling"));
         }
-        loop {
-            if let Some(event) = self.queue.pop_front() {
-                return Some(event);
-            }
-            let tasks = self.app.engine.tasks().clone();
+        let tasks = self.app.engine.tasks().clone();
+        while !self.has_ended {
             let seen = tokio::select! {
                 seen = self.watch.next() => seen,
-                () = tasks.stopping() => return None,
+                () = tasks.stopping() => return self.hang_up(),
             };
-            self.queue_up(seen).await?;
+            match self.shown(seen) {
+                Ok(Some(event)) => return Some(event),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, source = ?error, "a stream was cut; its reader will come back");
+                    return self.hang_up();
+                }
+            }
+        }
+        self.served();
+        None
+    }
+
+    /// What a client is told when it is the server that hangs up: when to come back.
+    fn hang_up(&mut self) -> Option<Event> {
+        self.served();
+        let is_over = std::mem::replace(&mut self.has_ended, true);
+        (!is_over).then(|| Event::default().retry(self.retry()).comment("come back"))
+    }
+
+    fn served(&mut self) {
+        if let Some(client) = &mut self.client {
+            client.served();
         }
     }
 
-    async fn queue_up(&mut self, seen: Result<Option<Seen>, AgentlingError>) -> Option<()> {
-        match seen {
-            Ok(Some(Seen::Events(events))) => {
-                let AppState { engine, store, .. } = &self.app;
-                let found = views(engine, store, &self.tenant, (&self.run, &events)).await;
-                let found = found.map_err(|error| interrupted(&error)).ok()?;
-                self.queue.extend(found.iter().map(durable));
-            }
-            Ok(Some(Seen::Snapshot(partial))) => self.queue.push_back(snapshot(partial)),
-            Ok(Some(Seen::Delta(delta))) => self.queue.push_back(piece(&delta)),
-            Ok(None) => return None,
-            Err(error) => {
-                interrupted(&error);
-                return None;
-            }
-        }
-        Some(())
+    fn retry(&self) -> Duration {
+        let (least, spread) = RETRY;
+        let (random, _) = self.app.ids.random().as_u64_pair();
+        // The top bits are random.
+        least + spread.mul_f64(f64::from(u16::try_from(random >> 48).unwrap_or(0)) / 65_536.0)
     }
-}
 
-fn interrupted(error: &AgentlingError) {
-    tracing::warn!(%error, source = ?error, "a stream was cut; its reader will come back");
+    fn shown(
+        &mut self,
+        seen: Result<Option<Seen>, AgentlingError>,
+    ) -> Result<Option<Event>, AgentlingError> {
+        Ok(match seen? {
+            Some(Seen::Event(told, index)) => {
+                let kept = self.book.take().filter(|book| book.is_of(&told));
+                let is_last = told.events.len() == index + 1;
+                let book = kept.unwrap_or_else(|| EventBook::new(told));
+                let event = book.nth(index).as_ref().map(durable);
+                // Nothing is held that is not needed again.
+                self.book = Some(book).filter(|_| !is_last);
+                event
+            }
+            Some(Seen::Snapshot(partial)) => Some(snapshot(partial)),
+            Some(Seen::Delta(delta)) => Some(piece(&delta)),
+            None => {
+                self.has_ended = true;
+                None
+            }
+        })
+    }
 }
 
 fn durable(event: &EventView) -> Event {

@@ -1,19 +1,23 @@
 //! Runs and their events as callers see them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::agent::Metadata;
-use crate::domain::event::{EventData, EventName, ModelName, RunEvent};
+use crate::domain::budget::Budget;
+use crate::domain::event::{BudgetWarning, EventData, EventName, ModelName, RunEvent};
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
-use crate::domain::run::{Run, RunStatus, StopReason};
+use crate::domain::money::Money;
+use crate::domain::run::{Run, RunStatus, StopReason, Stopped};
 use crate::domain::step::{InputPart, Step, StepContent};
 use crate::domain::tool::ToolOutcome;
-use crate::engine::redaction::Redactors;
+use crate::domain::wait::RequiresAction;
+use crate::engine::Told;
 use crate::http::problem::ProblemView;
 use crate::http::steps::view::StepView;
 use crate::http::time::Time;
@@ -50,9 +54,21 @@ pub(crate) struct RunView {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemView>,
+    /// What it waits for; only while its status is `requires_action`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requires_action: Option<RequiresAction>,
+    /// What was stopped; only of a run that was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<Stopped>,
     /// Tokens of all recorded replies.
     usage: Usage,
-    /// Steps it has appended.
+    /// What they cost, as far as their prices are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Money>,
+    /// What it may use up by its own bounds.
+    #[serde(skip_serializing_if = "Budget::is_empty")]
+    budget: Budget,
+    /// Steps it has, its task included.
     steps: u32,
     /// The current or last turn; 0 before the first.
     turn: u32,
@@ -76,6 +92,7 @@ pub(crate) struct RunView {
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         let facts = run.facts;
+        let waits = facts.status == RunStatus::RequiresAction;
         Self {
             id: run.id,
             thread_id: run.thread_id,
@@ -87,7 +104,11 @@ impl From<Run> for RunView {
             answer: facts.answer,
             output: facts.output,
             error: facts.failure.as_ref().map(ProblemView::from),
+            requires_action: facts.requires_action.filter(|_| waits),
+            stopped: facts.stopped,
             usage: facts.usage,
+            cost: facts.cost,
+            budget: run.budget,
             steps: facts.steps,
             turn: facts.turn,
             attempt: facts.attempt,
@@ -193,7 +214,9 @@ event_views! {
     RunCreated(RunCreatedEvent { RunView }) = "run.created",
     /// A worker claimed the run for the first time.
     RunStarted(RunStartedEvent { RunView }) = "run.started",
-    /// The run goes on after an interruption.
+    /// The run waits for a caller.
+    RunRequiresAction(RunRequiresActionEvent { RunView }) = "run.requires_action",
+    /// The run goes on after an interruption or a wait.
     RunResumed(RunResumedEvent { RunView }) = "run.resumed",
     /// A model turn begins.
     TurnStarted(TurnStartedEvent { TurnView }) = "turn.started",
@@ -205,6 +228,8 @@ event_views! {
     ToolResult(ToolResultEvent { ToolResultView }) = "tool.result",
     /// A step is complete.
     StepRecorded(StepRecordedEvent { StepView }) = "step.recorded",
+    /// Four fifths of a budget are used.
+    BudgetWarned(BudgetWarningEvent { BudgetWarning }) = "budget.warning",
     /// The run ended with an answer.
     RunCompleted(RunCompletedEvent { RunView }) = "run.completed",
     /// The run ended with an error.
@@ -215,28 +240,46 @@ event_views! {
     RunInterrupted(RunInterruptedEvent { RunView }) = "run.interrupted",
 }
 
-/// What turns stored events into views: the run, and the steps that the events are about.
+/// What turns stored events into views.
 #[derive(Debug)]
 pub(crate) struct EventBook {
-    run: Run,
+    told: Arc<Told>,
+    /// The steps that the events are about, as callers may read them.
     steps: BTreeMap<i64, Step>,
-    redactors: Redactors,
+    /// What was asked, where no step says it.
+    asked: Option<Vec<InputPart>>,
 }
 
 impl EventBook {
-    /// A book of a run and some of its steps.
-    pub(crate) fn new(run: Run, steps: Vec<Step>, redactors: Redactors) -> Self {
-        let steps = steps.into_iter().map(|step| (step.seq, redactors.step(step))).collect();
-        Self { run, steps, redactors }
+    /// A book of some events.
+    pub(crate) fn new(told: Arc<Told>) -> Self {
+        let steps = told.steps.iter().cloned();
+        let steps = steps.map(|step| (step.seq, told.redactors.step(step))).collect();
+        let asked = told.asked.clone().map(|parts| told.redactors.input(&told.run, parts));
+        Self { told, steps, asked }
     }
 
-    /// An event as callers see it; `None` when the book lacks what it is about.
-    pub(crate) fn view(&self, event: &RunEvent) -> Option<EventView> {
+    /// Whether it is of these events.
+    pub(crate) fn is_of(&self, told: &Arc<Told>) -> bool {
+        Arc::ptr_eq(&self.told, told)
+    }
+
+    /// The events as callers see them.
+    pub(crate) fn views(&self) -> impl Iterator<Item = EventView> {
+        self.told.events.iter().filter_map(|event| self.view(event))
+    }
+
+    /// One of the events as callers see it; `None` when the book lacks what it is about.
+    pub(crate) fn nth(&self, index: usize) -> Option<EventView> {
+        self.view(self.told.events.get(index)?)
+    }
+
+    fn view(&self, event: &RunEvent) -> Option<EventView> {
         let id = event.seq;
         match &event.data {
             EventData::Run(facts) => {
-                let run = Run { facts: facts.clone(), ..self.run.clone() };
-                self.run_event(event.name, id, self.redactors.run(run).into())
+                let run = Run { facts: facts.clone(), ..self.told.run.clone() };
+                self.run_event(event.name, id, self.told.redactors.run(run).into())
             }
             EventData::Turn { turn, attempt, fallback } => {
                 let fallback = fallback.as_ref().map(|fallback| fallback.model.clone());
@@ -246,6 +289,9 @@ impl EventBook {
                 } else {
                     EventView::TurnRestarted(TurnRestartedEvent { id, data })
                 })
+            }
+            EventData::Budget(data) => {
+                Some(EventView::BudgetWarned(BudgetWarningEvent { id, data: *data }))
             }
             EventData::Step { step_seq, .. } => {
                 let data = self.steps.get(step_seq)?.clone().into();
@@ -263,6 +309,9 @@ impl EventBook {
                 EventView::RunCreated(RunCreatedEvent { id, data: data.with_input(self.input()) })
             }
             EventName::RunStarted => EventView::RunStarted(RunStartedEvent { id, data }),
+            EventName::RunRequiresAction => {
+                EventView::RunRequiresAction(RunRequiresActionEvent { id, data })
+            }
             EventName::RunResumed => EventView::RunResumed(RunResumedEvent { id, data }),
             EventName::RunCompleted => EventView::RunCompleted(RunCompletedEvent { id, data }),
             EventName::RunFailed => EventView::RunFailed(RunFailedEvent { id, data }),
@@ -274,15 +323,17 @@ impl EventBook {
             | EventName::TurnRestarted
             | EventName::ToolCall
             | EventName::ToolResult
-            | EventName::StepRecorded => return None,
+            | EventName::StepRecorded
+            | EventName::BudgetWarning => return None,
         })
     }
 
     fn input(&self) -> Option<Vec<InputPart>> {
-        self.steps.values().find_map(|step| match &step.content {
+        let given = self.steps.values().find_map(|step| match &step.content {
             StepContent::Task(task) => Some(task.parts.clone()),
             _ => None,
-        })
+        });
+        given.or_else(|| self.asked.clone())
     }
 
     fn call_event(&self, event: &RunEvent, at: (i64, u32), turn: u32) -> Option<EventView> {

@@ -4,6 +4,7 @@
 //! served here.
 
 mod prompt;
+mod stall;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +22,21 @@ use tokio::task::JoinSet;
 
 use super::limits;
 use prompt::Prompt;
+use stall::Stall;
 
 /// How long to wait before the next accept when the process is out of something, such as files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves connections until `stop` resolves, then lets those that are busy end, for at most `grace`.
+/// How long connections are waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For those that are busy when the server ends.
+    pub grace: Duration,
+    /// For a client that takes nothing of what it is sent.
+    pub stall: Duration,
+}
+
+/// Serves connections until `stop` resolves, then lets those that are busy end, but not for ever.
 ///
 /// # Errors
 /// When the listener itself fails for good.
@@ -33,9 +44,9 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     stop: impl Future<Output = ()>,
-    grace: Duration,
+    patience: Patience,
 ) -> io::Result<()> {
-    let mut connections = Connections::new(router);
+    let mut connections = Connections::new(router, patience.stall);
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
@@ -48,7 +59,7 @@ pub async fn serve(
         }
     }
     drop(listener);
-    connections.end(grace).await;
+    connections.end(patience.grace).await;
     Ok(())
 }
 
@@ -58,18 +69,20 @@ struct Connections {
     builder: Builder<TokioExecutor>,
     graceful: GracefulShutdown,
     open: JoinSet<()>,
+    stall: Duration,
 }
 
 impl Connections {
-    fn new(router: Router) -> Self {
+    fn new(router: Router, stall: Duration) -> Self {
         let (graceful, open) = (GracefulShutdown::new(), JoinSet::new());
-        Self { router, builder: builder(), graceful, open }
+        Self { router, builder: builder(), graceful, open, stall }
     }
 
     fn admit(&mut self, stream: TcpStream) {
         // What has ended is forgotten here, so that the set holds no more than was open at once.
         while self.open.try_join_next().is_some() {}
         let service = TowerToHyperService::new(self.router.clone());
+        let stream = Stall::new(stream, self.stall);
         let stream = TokioIo::new(Prompt::new(stream, limits::HEADER_READ));
         let connection = self.builder.serve_connection(stream, service).into_owned();
         let connection = self.graceful.watch(connection);

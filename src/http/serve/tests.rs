@@ -26,6 +26,10 @@ struct Server {
 
 /// Runs a client beside a server; both have ended when it returns.
 async fn with_server<T>(grace: Duration, client: impl AsyncFnOnce(&Server) -> T) -> T {
+    with_patience(Patience { grace, stall: HOUR }, client).await
+}
+
+async fn with_patience<T>(patience: Patience, client: impl AsyncFnOnce(&Server) -> T) -> T {
     let (entered, proceed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (Arc::clone(&entered), Arc::clone(&proceed));
     let slow = get(async move || {
@@ -36,12 +40,13 @@ async fn with_server<T>(grace: Duration, client: impl AsyncFnOnce(&Server) -> T)
     let router = Router::new()
         .route("/", get(|| async { "hello" }))
         .route("/take", post(|Body(Anything {}): Body<Anything>| async {}))
+        .route("/large", get(|| async { vec![b'x'; 64 << 20] }))
         .route("/slow", slow);
     let router = layers::wrap(router, Arc::new(System::new()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server { address, entered, proceed, stop: Notify::new() };
-    let served = serve(listener, router, server.stop.notified(), grace);
+    let served = serve(listener, router, server.stop.notified(), patience);
     let (served, said) = futures::join!(served, async {
         let said = client(&server).await;
         server.stop.notify_one();
@@ -150,4 +155,35 @@ async fn a_client_that_says_nothing_is_dropped() {
     let mut prompt = Prompt::new(near, HOUR);
     far.write_all(b"x").await.unwrap();
     assert_eq!(prompt.read_u8().await.unwrap(), b'x');
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_answer_is_dropped() {
+    let patience = Patience { grace: HOUR, stall: Duration::from_millis(100) };
+    let taken = with_patience(patience, async |server| {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        // The server ends only once the connection has.
+        stream
+    })
+    .await;
+    let (mut taken, mut answer) = (taken, Vec::new());
+    taken.read_to_end(&mut answer).await.unwrap_or_default();
+    assert!(answer.len() < 64 << 20, "{}", answer.len());
+}
+
+#[tokio::test]
+async fn a_write_that_goes_on_is_not_hurried() {
+    let (near, mut far) = tokio::io::duplex(1);
+    let mut near = Stall::new(near, HOUR);
+    let (wrote, read) = futures::join!(near.write_all(b"abc"), async {
+        let mut read = [0; 3];
+        far.read_exact(&mut read).await.unwrap();
+        read
+    });
+    wrote.unwrap();
+    assert_eq!(&read, b"abc");
+    let (near, _far) = tokio::io::duplex(1);
+    let error = Stall::new(near, Duration::ZERO).write_all(b"abc").await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }

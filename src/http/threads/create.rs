@@ -82,6 +82,7 @@ impl NewThread {
             metadata: labels.unwrap_or_default(),
             memory_from: 1,
             head_seq: i64::try_from(n_steps).unwrap_or(i64::MAX),
+            forked_from: None,
             revision: 1,
             created_at: now,
             updated_at: now,

@@ -6,6 +6,7 @@ mod context;
 mod create;
 mod delete;
 mod diagnosis;
+mod fork;
 mod get;
 mod list;
 pub(super) mod memory;
@@ -35,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(context::set))
         .routes(routes!(compact::compact))
         .routes(routes!(diagnosis::diagnose))
+        .routes(routes!(fork::fork))
         .merge(memory::routes())
 }
 

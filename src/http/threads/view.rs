@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::domain::agent::Metadata;
 use crate::domain::id::ThreadId;
 use crate::domain::redaction::RedactionChannel;
-use crate::domain::thread::{Announce, FramingPolicy, Thread};
+use crate::domain::thread::{Announce, ForkPoint, FramingPolicy, Thread};
 use crate::http::AppState;
 use crate::http::time::Time;
 
@@ -31,10 +31,23 @@ pub(super) struct ThreadView {
     /// `seq` of the last step; 0 when there is none.
     #[schema(examples(0))]
     head_seq: i64,
+    /// The thread that it was forked from; null for a thread that began by itself.
+    forked_from: Option<ForkPointView>,
     /// When it was created.
     created_at: Time,
     /// When its labels or its memory were last set.
     updated_at: Time,
+}
+
+/// Where a thread was forked from another one, which may be gone.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ForkPoint)]
+pub(super) struct ForkPointView {
+    /// The other thread.
+    thread_id: ThreadId,
+    /// `seq` of the last step that it shares.
+    #[schema(examples(3))]
+    at_seq: i64,
 }
 
 impl ThreadView {
@@ -49,6 +62,9 @@ impl ThreadView {
             metadata: redactor.labels(RedactionChannel::Api, &thread.metadata),
             memory_from: thread.memory_from,
             head_seq: thread.head_seq,
+            forked_from: thread
+                .forked_from
+                .map(|ForkPoint { thread_id, at_seq }| ForkPointView { thread_id, at_seq }),
             created_at: thread.created_at.into(),
             updated_at: thread.updated_at.into(),
         }

@@ -127,7 +127,7 @@ fn a_turn_with_k_calls_costs_at_most_two_and_k_commits() {
                 Effect::CallTool { call_id, attempt } => {
                     Input::CallEnded { outcome: done(call_id.as_str()), attempt }
                 }
-                Effect::CallModel { .. } => panic!("the turn is not over"),
+                Effect::CallModel { .. } | Effect::Probe { .. } => panic!("the turn is not over"),
             };
             assert_ne!(play.feed(input), [], "what is due can be done");
             n_commits += 1;

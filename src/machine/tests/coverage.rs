@@ -18,6 +18,8 @@ enum StateKind {
     Closing,
     Planned,
     Running,
+    Waiting,
+    Parked,
     Completed,
     Failed,
     Cancelled,
@@ -25,13 +27,15 @@ enum StateKind {
 }
 
 impl StateKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Blank,
         Self::Ready,
         Self::Thinking,
         Self::Closing,
         Self::Planned,
         Self::Running,
+        Self::Waiting,
+        Self::Parked,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
@@ -39,11 +43,15 @@ impl StateKind {
     ];
 
     fn of(state: &State) -> Self {
+        if state.parked().is_some() {
+            return Self::Parked;
+        }
         match state.phase() {
             Phase::Blank => Self::Blank,
             Phase::Ready => Self::Ready,
             Phase::Thinking if state.is_closing() => Self::Closing,
             Phase::Thinking => Self::Thinking,
+            Phase::Acting if state.open_calls().any(|call| call.waits.is_some()) => Self::Waiting,
             Phase::Acting if state.open_calls().any(|call| call.attempt > 0) => Self::Running,
             Phase::Acting => Self::Planned,
             Phase::Ended(Ending::Completed { .. }) => Self::Completed,
@@ -57,16 +65,17 @@ impl StateKind {
     fn heeds(self) -> Vec<InputKind> {
         use InputKind::{
             Aborted, CallEnded, CallsStarting, Cancelled, Claimed, Compacted, Interrupted,
-            ModelFailed, Replied, Resumed,
+            ModelFailed, Probed, Replied, Resumed,
         };
         let (stops, own) = match self {
             Self::Blank | Self::Completed | Self::Failed | Self::Cancelled => (false, vec![]),
-            Self::Ready => (true, vec![Claimed]),
+            Self::Ready | Self::Parked => (true, vec![Claimed]),
             Self::Thinking | Self::Closing => {
                 (true, vec![Claimed, Replied, ModelFailed, Compacted])
             }
             Self::Planned => (true, vec![CallsStarting]),
             Self::Running => (true, vec![Claimed, CallsStarting, CallEnded]),
+            Self::Waiting => (true, vec![Claimed, CallsStarting, CallEnded, Probed]),
             Self::Interrupted => (false, vec![Resumed]),
         };
         let stops = if stops { vec![Interrupted, Cancelled, Aborted] } else { vec![] };

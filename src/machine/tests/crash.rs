@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 
-use super::world::{CallShape, Shape, limits, reply_shape, restored};
+use super::outside::{relieve, reload};
+use super::world::{CallShape, Shape, limits, reply_shape};
 use super::*;
 
 /// Plays a script, one shape a turn; in the turns in `told` the run is told something. After each
@@ -19,11 +20,14 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
             told.iter().filter(|in_turn| **in_turn == turn).for_each(|_| play.tell(Voice::User));
         }
         if crashes.contains(&n) {
-            play.state = restored(&play.journal);
-            play.n_known = play.said.len();
+            reload(&mut play);
             play.feed(Input::Claimed);
         }
-        let Some(effect) = due(&play.state).into_iter().next() else { break };
+        if play.state.parked().is_some() {
+            relieve(&mut play, 0);
+            play.feed(Input::Claimed);
+        }
+        let Some(effect) = due(&play.state).into_iter().next() else { continue };
         play.feed(match effect {
             Effect::CallModel { turn, attempt, .. } => {
                 let shape = &script[turn as usize % script.len()];
@@ -34,6 +38,7 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
                 let outcome = ToolOutcome { attempts: attempt, ..done(call_id.as_str()) };
                 Input::CallEnded { outcome, attempt }
             }
+            Effect::Probe { call_id, attempt } => Input::Probed { call_id, attempt, answer: None },
         });
     }
     assert!(play.state.is_ended(), "{:?}", play.state);
@@ -41,7 +46,7 @@ fn driven(limits: Limits, (script, told): (&[Shape], &[u32]), crashes: &[usize])
 }
 
 /// What the history says, without how often it was tried.
-fn history(journal: Vec<Record>) -> Vec<Record> {
+pub(super) fn history(journal: Vec<Record>) -> Vec<Record> {
     let said = journal.into_iter().filter_map(|record| match record {
         Record::Replied { turn, reply, calls, .. } => {
             Some(Record::Replied { turn, attempt: 0, reply, calls })
@@ -52,7 +57,12 @@ fn history(journal: Vec<Record>) -> Vec<Record> {
         Record::TurnStarted { .. }
         | Record::FellBack { .. }
         | Record::CallsStarted { .. }
-        | Record::CallRestarted { .. } => None,
+        | Record::CallRestarted { .. }
+        | Record::CallWaits { .. }
+        | Record::CallApproved { .. }
+        | Record::CallProbed { .. }
+        | Record::Parked { .. }
+        | Record::Unparked => None,
         Record::TaskGiven { .. }
         | Record::SystemSaid { .. }
         | Record::Compacted { .. }
@@ -83,7 +93,7 @@ fn repeatable(shape: Shape) -> Shape {
 }
 
 /// The turns in which a run is told something.
-fn told() -> impl Strategy<Value = Vec<u32>> {
+pub(super) fn told() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(1..6_u32, 0..3)
 }
 

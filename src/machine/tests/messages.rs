@@ -27,7 +27,7 @@ fn a_message_enters_before_the_next_turn_and_only_once() {
 fn a_message_to_a_run_that_waits_comes_before_its_first_turn() {
     let state = fold([task()]);
     let messages = [message(1, Voice::User)];
-    let around = Surroundings { limits: &LIMITS, messages: &messages };
+    let around = Surroundings { messages: &messages, ..QUIET };
     let records = decide(&state, Input::Claimed, around);
     assert_eq!(records, [given(1, Voice::User), turn(1, 1)]);
 }

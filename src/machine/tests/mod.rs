@@ -31,15 +31,31 @@
 //! | a run is completed past a message | `properties::every_journal_obeys_the_rules` |
 //! | a message leads on from the closing turn | `messages::a_message_at_the_step_limit_comes_before_the_closing_turn_which_is_the_last` |
 //! | a message leaves the repeats as they are | `messages::a_message_makes_the_same_calls_anew_no_repetition` |
+//! | a call runs before its approval | `waits::no_call_runs_before_its_approval` |
+//! | a call of the caller is sent | `waits::a_client_call_waits_with_the_reply_and_parks_the_run` |
+//! | work is due while the run waits | `waits::a_run_without_budget_waits_before_its_next_turn_and_its_next_attempt` |
+//! | a run waits while something goes on | `waits::a_run_waits_only_once_nothing_else_goes_on` |
+//! | a call in doubt is not held | `waits::what_may_have_taken_effect_waits_for_a_resolution` |
+//! | an answer to an earlier question counts | `waits::a_call_in_doubt_is_started_again_only_when_someone_says_so` |
+//! | time that is over outweighs an answer | `waits::an_answer_counts_also_at_the_last_moment` |
+//! | a probe outweighs a caller | `waits::a_probe_decides_first_and_a_caller_where_it_does_not_know` |
+//! | a call that is not found is sent for ever | `waits::a_call_that_keeps_being_lost_on_its_way_is_not_sent_for_ever` |
+//! | a run that is to stop waits | `waits::a_run_that_is_to_stop_stops_where_it_would_wait` |
+//! | a turn begins without budget | `waits::a_run_without_budget_waits_before_its_next_turn_and_its_next_attempt` |
+//! | what was said of a call is lost in the end | `waits::stopping_a_run_that_waits_closes_its_calls_by_what_is_known_of_them` |
 
+mod budget;
 mod calls;
 mod coverage;
 mod crash;
 mod endings;
 mod messages;
+mod outside;
+mod pairs;
 mod properties;
 mod rows;
 mod turns;
+mod waits;
 mod world;
 
 use serde_json::{Value, json};
@@ -62,6 +78,8 @@ use crate::domain::tool::{
     EffectClass, FINAL_ANSWER, JsonOutput, OutcomeKind, PlannedCall, TextOutput, ToolOutcome,
     ToolOutput, Verdict,
 };
+use crate::domain::wait::WaitRules;
+use outside::Outside;
 
 const LIMITS: Limits = Limits {
     max_steps: 4,
@@ -73,7 +91,14 @@ const LIMITS: Limits = Limits {
 };
 
 /// Nobody says anything.
-const QUIET: Surroundings<'_> = Surroundings { limits: &LIMITS, messages: &[] };
+const QUIET: Surroundings<'_> = Surroundings {
+    limits: &LIMITS,
+    messages: &[],
+    answers: &[],
+    overdue: &[],
+    is_out_of_budget: false,
+    is_to_stop: false,
+};
 
 /// A run under test: every decision is committed and folded at once.
 #[derive(Debug, Clone)]
@@ -84,6 +109,7 @@ struct Play {
     /// The messages that were added to the run, and how many of them its worker knows of.
     said: Vec<RunMessage>,
     n_known: usize,
+    outside: Outside,
 }
 
 impl Play {
@@ -97,7 +123,7 @@ impl Play {
 
     fn new(limits: Limits) -> Self {
         let (state, journal, said) = (State::default(), Vec::new(), Vec::new());
-        Self { limits, state, journal, said, n_known: 0 }
+        Self { limits, state, journal, said, n_known: 0, outside: Outside::default() }
     }
 
     /// Adds a message to the run, as long as the store would take it.
@@ -117,20 +143,32 @@ impl Play {
 
     fn feed(&mut self, input: Input) -> Vec<Record> {
         let mut records = self.decide(input.clone());
-        // The store refuses a decision that goes past messages which the worker does not know of.
-        if self.n_known < self.said.len() && records.iter().any(goes_on) {
-            self.n_known = self.said.len();
-            records = self.decide(input);
+        while self.is_refused(&records) {
+            records = self.decide(input.clone());
         }
+        drop(input);
         for record in &records {
             self.commit(record.clone());
+        }
+        if !records.is_empty() {
+            self.outside.settle(&self.state);
         }
         records
     }
 
+    /// The store refuses a decision that goes past what the worker does not know of, and tells of it.
+    fn is_refused(&mut self, records: &[Record]) -> bool {
+        if self.n_known < self.said.len() && records.iter().any(goes_on) {
+            self.n_known = self.said.len();
+            return true;
+        }
+        self.outside.refuses(&self.state, records)
+    }
+
     fn decide(&self, input: Input) -> Vec<Record> {
         let messages = &self.said[..self.n_known];
-        decide(&self.state, input, Surroundings { limits: &self.limits, messages })
+        let around = Surroundings { limits: &self.limits, messages, ..QUIET };
+        decide(&self.state, input, self.outside.around(around))
     }
 
     fn reply(&mut self, parts: Vec<ReplyPart>, finish: FinishReason) -> Vec<Record> {
@@ -249,6 +287,7 @@ fn call(name: &str, effect: EffectClass) -> PlannedCall {
         effect,
         parallel_safe: true,
         unparsable: false,
+        waits: WaitRules::NONE,
         settled: None,
     }
 }
@@ -353,6 +392,11 @@ fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
             | Record::MessageGiven { .. }
             | Record::CallsStarted { .. }
             | Record::CallRestarted { .. }
+            | Record::CallWaits { .. }
+            | Record::CallApproved { .. }
+            | Record::CallProbed { .. }
+            | Record::Parked { .. }
+            | Record::Unparked
             | Record::ActionRecorded { .. }
             | Record::RetryAsked { .. }
             | Record::Ended(_)

@@ -5,12 +5,19 @@ use proptest::prelude::*;
 
 use super::world::{World, limits, moves};
 use super::*;
+use crate::domain::wait::WaitReason;
+
+/// What a call was approved with, where that is not what the model sent.
+#[derive(Debug)]
+struct Approved(Option<String>);
 
 /// A call as a row keeps it.
 #[derive(Debug)]
 struct CallRow {
     planned: PlannedCall,
     attempt: u32,
+    waits: Option<WaitReason>,
+    approved: Option<Approved>,
     outcome: Option<ToolOutcome>,
 }
 
@@ -18,7 +25,7 @@ impl CallRow {
     fn of(planned: &PlannedCall) -> Self {
         let mut planned = planned.clone();
         let outcome = planned.settled.take();
-        Self { planned, attempt: 0, outcome }
+        Self { planned, attempt: 0, waits: None, approved: None, outcome }
     }
 
     fn records(self) -> Vec<Record> {
@@ -28,8 +35,13 @@ impl CallRow {
             records.push(Record::CallsStarted { call_ids: vec![call_id.clone()] });
         }
         if self.attempt > 1 {
-            records.push(Record::CallRestarted { call_id, attempt: self.attempt });
+            let (call_id, attempt) = (call_id.clone(), self.attempt);
+            records.push(Record::CallRestarted { call_id, attempt });
         }
+        if let Some(Approved(arguments)) = self.approved {
+            records.push(Record::CallApproved { call_id: call_id.clone(), arguments });
+        }
+        records.extend(self.waits.map(|reason| Record::CallWaits { call_id, reason }));
         records.extend(self.outcome.map(|outcome| Record::CallEnded { outcome }));
         records
     }
@@ -42,6 +54,7 @@ struct Rows {
     turn: Option<Record>,
     fallback: Option<Record>,
     calls: Vec<CallRow>,
+    parked: Option<Record>,
     end: Option<Record>,
 }
 
@@ -52,7 +65,8 @@ impl Rows {
             rows.keep(record);
         }
         rows.flush();
-        rows.made.into_iter().chain(rows.fallback).chain(rows.turn).chain(rows.end).collect()
+        let turn = rows.fallback.into_iter().chain(rows.turn);
+        rows.made.into_iter().chain(turn).chain(rows.parked).chain(rows.end).collect()
     }
 
     fn keep(&mut self, record: &Record) {
@@ -77,9 +91,22 @@ impl Rows {
                     self.row(call_id).attempt = 1;
                 }
             }
-            Record::CallRestarted { call_id, attempt } => self.row(call_id).attempt = *attempt,
+            Record::CallRestarted { call_id, attempt } => {
+                let row = self.row(call_id);
+                (row.attempt, row.waits) = (*attempt, None);
+            }
+            Record::CallWaits { call_id, reason } => self.row(call_id).waits = Some(*reason),
+            Record::CallApproved { call_id, arguments } => {
+                let row = self.row(call_id);
+                (row.approved, row.waits) = (Some(Approved(arguments.clone())), None);
+            }
+            // What is not known is asked once more.
+            Record::CallProbed { .. } => {}
+            Record::Parked { .. } => self.parked = Some(record.clone()),
+            Record::Unparked => self.parked = None,
             Record::CallEnded { outcome } => {
-                self.row(&outcome.tool_call_id).outcome = Some(outcome.clone());
+                let row = self.row(&outcome.tool_call_id);
+                (row.outcome, row.waits) = (Some(outcome.clone()), None);
             }
             Record::TaskGiven { .. }
             | Record::SystemSaid { .. }
@@ -90,7 +117,10 @@ impl Rows {
                 self.flush();
                 self.made.push(record.clone());
             }
-            Record::Ended(_) => self.end = Some(record.clone()),
+            Record::Ended(_) => {
+                self.parked = None;
+                self.end = Some(record.clone());
+            }
             Record::Resumed => self.end = None,
         }
     }
@@ -117,6 +147,8 @@ proptest! {
             world.make(step);
         }
         let made = Rows::of(&world.play.journal);
-        prop_assert_eq!(fold(made), world.play.state);
+        let asked = |record: &Record| matches!(record, Record::CallProbed { .. });
+        let known = world.play.journal.into_iter().filter(|record| !asked(record));
+        prop_assert_eq!(fold(made), fold(known));
     }
 }

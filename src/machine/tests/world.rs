@@ -3,8 +3,10 @@
 
 use proptest::prelude::*;
 
+use super::outside::{Deed, answer_for, deed, relieve, reload, rules, suffer};
 use super::*;
 use crate::domain::step::{Replaces, SummaryStep};
+use crate::domain::wait::{GivenAnswer, WaitReason};
 
 /// How a model call is answered.
 #[derive(Debug, Clone)]
@@ -34,6 +36,7 @@ pub(super) struct CallShape {
     pub(super) parallel_safe: bool,
     pub(super) settled: Option<Settled>,
     pub(super) same: bool,
+    pub(super) waits: WaitRules,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +57,8 @@ pub(super) enum Move {
     Babble { kind: InputKind, pick: usize, shape: Shape },
     /// A caller says something to the run.
     Tell(Voice),
+    /// A caller or a clock does something to the run.
+    Suffer(Deed),
     /// The worker is lost, and another one reads the journal and claims the run.
     Reclaim,
 }
@@ -67,6 +72,7 @@ pub(super) enum InputKind {
     Compacted,
     CallsStarting,
     CallEnded,
+    Probed,
     Interrupted,
     Cancelled,
     Aborted,
@@ -74,13 +80,14 @@ pub(super) enum InputKind {
 }
 
 impl InputKind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Claimed,
         Self::Replied,
         Self::ModelFailed,
         Self::Compacted,
         Self::CallsStarting,
         Self::CallEnded,
+        Self::Probed,
         Self::Interrupted,
         Self::Cancelled,
         Self::Aborted,
@@ -95,6 +102,7 @@ impl InputKind {
             Input::Compacted { .. } => Self::Compacted,
             Input::CallsStarting { .. } => Self::CallsStarting,
             Input::CallEnded { .. } => Self::CallEnded,
+            Input::Probed { .. } => Self::Probed,
             Input::Interrupted { .. } => Self::Interrupted,
             Input::Cancelled => Self::Cancelled,
             Input::Aborted { .. } => Self::Aborted,
@@ -121,6 +129,8 @@ pub(super) struct Decision {
     pub(super) before: State,
     pub(super) input: Input,
     pub(super) records: Vec<Record>,
+    /// The answers that were known then.
+    pub(super) answers: Vec<GivenAnswer>,
 }
 
 /// A run and everything that happened to it.
@@ -157,9 +167,9 @@ impl World {
                 self.play.tell(*voice);
                 Vec::new()
             }
-            Move::Reclaim => {
-                self.play.state = restored(&self.play.journal);
-                self.play.n_known = self.play.said.len();
+            Move::Suffer(deed) if !suffer(&mut self.play, *deed) => Vec::new(),
+            Move::Suffer(_) | Move::Reclaim => {
+                reload(&mut self.play);
                 self.feed(Input::Claimed)
             }
         }
@@ -183,6 +193,15 @@ impl World {
             Some(Effect::CallTool { call_id, attempt }) => {
                 Input::CallEnded { outcome: done(call_id.as_str()), attempt: *attempt }
             }
+            Some(Effect::Probe { call_id, attempt }) => {
+                let answer =
+                    (!pick.is_multiple_of(4)).then(|| answer_for(WaitReason::InDoubt, pick));
+                Input::Probed { call_id: call_id.clone(), attempt: *attempt, answer }
+            }
+            None if self.play.state.parked().is_some() => {
+                relieve(&mut self.play, pick);
+                Input::Claimed
+            }
             None if self.play.state.is_ended() => Input::Resumed,
             None => Input::Claimed,
         };
@@ -198,10 +217,14 @@ impl World {
         let records = self.play.feed(input.clone());
         if InputKind::of(&input).is_keyed() {
             let earlier = self.decisions.iter().find(|decision| decision.input == input);
-            let counted = earlier.is_some_and(|decision| !decision.records.is_empty());
+            // That there is no budget for it leaves it due.
+            let parks = |record: &Record| matches!(record, Record::Parked { .. });
+            let counted = earlier.is_some_and(|decision| !decision.records.iter().all(parks));
             assert!(!counted || records.is_empty(), "{input:?} counts once");
         }
-        self.decisions.push(Decision { before, input: input.clone(), records: records.clone() });
+        let answers = self.play.outside.heard().to_vec();
+        let decision = Decision { before, input: input.clone(), records: records.clone(), answers };
+        self.decisions.push(decision);
         if input != Input::Claimed {
             let again = self.play.decide(input);
             assert_eq!(again, [], "the second time does not count");
@@ -241,6 +264,10 @@ impl World {
                 let outcome = done(self.any_call(pick).as_str());
                 Input::CallEnded { outcome, attempt: u32::try_from(pick % 4).unwrap() }
             }
+            InputKind::Probed => {
+                let (call_id, attempt) = (self.any_call(pick), u32::try_from(pick % 3).unwrap());
+                Input::Probed { call_id, attempt, answer: None }
+            }
             InputKind::Interrupted => {
                 let parts = vec![words("It will ra")];
                 let partial = (pick.is_multiple_of(2)).then(|| reply(parts, FinishReason::Other));
@@ -257,6 +284,11 @@ impl World {
         let back = pick % 6;
         self.call_ids.iter().rev().nth(back).cloned().unwrap_or_else(|| id("nobody"))
     }
+}
+
+/// A conversation that is made shorter.
+pub(super) fn compacted(turn: u32, attempt: u32) -> Input {
+    Input::Compacted { turn, attempt, summary: summary() }
 }
 
 /// What stands for an older step.
@@ -318,8 +350,10 @@ impl CallShape {
             Some(Settled::Answered) => final_answer(name, text_output("Rainy.")),
         };
         let arguments = if self.same { "{}".to_owned() } else { planned.arguments };
-        let (effect, parallel_safe) = (self.effect, self.parallel_safe);
-        PlannedCall { arguments, effect, parallel_safe, ..planned }
+        let (parallel_safe, waits) = (self.parallel_safe, self.waits);
+        // What a caller runs is never sent.
+        let effect = if waits.by_client { EffectClass::Pure } else { self.effect };
+        PlannedCall { arguments, effect, parallel_safe, waits, ..planned }
     }
 }
 
@@ -339,8 +373,14 @@ fn call_shape() -> impl Strategy<Value = CallShape> {
         2 => Just(Some(Settled::Refused)),
         1 => Just(Some(Settled::Answered)),
     ];
-    (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3)).prop_map(
-        |(effect, parallel_safe, settled, same)| CallShape { effect, parallel_safe, settled, same },
+    (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3), rules()).prop_map(
+        |(effect, parallel_safe, settled, same, waits)| CallShape {
+            effect,
+            parallel_safe,
+            settled,
+            same,
+            waits,
+        },
     )
 }
 
@@ -375,6 +415,7 @@ pub(super) fn moves(n: usize) -> impl Strategy<Value = Vec<Move>> {
         2 => any::<usize>().prop_map(Move::Repeat),
         3 => babble.prop_map(|(kind, pick, shape)| Move::Babble { kind, pick, shape }),
         2 => prop::sample::select(Voice::ALL).prop_map(Move::Tell),
+        3 => deed().prop_map(Move::Suffer),
         1 => Just(Move::Reclaim),
     ];
     prop::collection::vec(one, 0..n)

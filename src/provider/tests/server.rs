@@ -151,6 +151,7 @@ pub(in crate::provider) fn spec(provider: Provider) -> ModelSpec {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     }
 }
 

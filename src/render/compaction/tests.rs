@@ -30,6 +30,7 @@ fn model() -> ModelSpec {
         settings: ModelSettings { stop: vec!["x".to_owned()], ..ModelSettings::default() },
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     }
 }
 

@@ -243,6 +243,10 @@ impl Editor<'_> {
     pub(super) fn facts(&mut self, facts: &mut RunFacts) {
         self.answered(facts.output.as_mut(), facts.answer.as_mut());
         self.text_opt(facts.failure.as_mut().map(|failure| &mut failure.detail));
+        let waiting = facts.requires_action.iter_mut().flat_map(|waits| &mut waits.tool_calls);
+        for call in waiting {
+            self.json_text(&mut call.arguments);
+        }
     }
 
     fn answered(&mut self, output: Option<&mut Value>, text: Option<&mut String>) {

@@ -39,6 +39,7 @@ fn models() -> [ModelSpec; 3] {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     };
     [
         model(Provider::Scripted, None),

@@ -1,78 +1,128 @@
 //! The guarded append.
 
 use std::fmt::Display;
+use std::time::Duration;
 
-use super::{Appended, Batch, CallMove, Guard, NewCall, NewStep};
+use super::{Appended, Batch, CallMove, CallTo, Guard, Head, NewCall, NewStep};
 use crate::domain::event::{EventData, EventName};
+use crate::domain::id::RunId;
 use crate::domain::model::Usage;
 use crate::domain::request::RequestFigures;
-use crate::domain::run::StopReason;
-use crate::domain::tool::ToolOutcome;
+use crate::domain::run::{RunStatus, StopReason};
+use crate::domain::tool::{CallState, ToolOutcome};
+use crate::domain::wait::WaitRules;
 use crate::store::rows::{At, to_json, to_json_opt};
-use crate::store::{Store, StoreError, ledger};
+use crate::store::{Conflict, Store, StoreError, ledger, patience};
+
+/// How long an answer is waited for: a commit may be held up for ever, and no limit of the server's
+/// own ends that.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long a look may take; the lock is waited for no longer than two seconds of it.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Appends a batch, or nothing of it.
 ///
 /// A write whose answer was lost is looked for under the run's row lock: there it has either landed
-/// or never will.
+/// or never will. It is looked for until that is known, so whoever loses the right to write meanwhile
+/// stops waiting; nothing is written behind his back.
 ///
 /// # Errors
-/// When the database does not take it, and whether it did could not be found out.
+/// When the database does not take it; then nothing was written.
 pub async fn append(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
-    match execute(store, guard, batch).await {
-        Ok(true) => Ok(Appended::Stored),
-        Ok(false) => look(store, guard, batch).await,
-        Err(StoreError::OutcomeUnknown(_)) => reconcile(store, guard, batch).await,
-        Err(error) => Err(error),
-    }
-}
-
-/// Where the row stands after an append that did not go through.
-async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
-    // FOR UPDATE waits for a write that is still on its way, which a plain read would not see.
-    let row = sqlx::query!(
-        r#"SELECT op_id, lease_token, next_seq, next_event_seq, n_messages,
-                  cancel_requested_at IS NOT NULL AS "cancel!"
-             FROM run
-            WHERE tenant_id = $1
-              AND run_id = $2
-              FOR UPDATE"#,
-        guard.tenant.as_str(),
-        guard.run.uuid()
-    )
-    .fetch_optional(store.worker())
-    .await
-    .map_err(StoreError::of_read)?;
-    let Some(row) = row else { return Ok(Appended::Fenced) };
-    if row.op_id == batch.op_id {
-        return Ok(Appended::Stored);
-    }
-    let is_ours = row.lease_token == Some(guard.token.0)
-        && (row.next_seq, row.next_event_seq) == (guard.head.next_seq, guard.head.next_event_seq);
-    let heard = i64::from(batch.hearing.n_messages);
-    let unheard = batch.hearing.is_boundary && i64::from(row.n_messages) > heard;
-    Ok(match (is_ours, row.cancel) {
-        (true, true) => Appended::CancelRequested,
-        (true, false) if unheard => Appended::MessagesWait,
-        _ => Appended::Fenced,
-    })
-}
-
-/// Finds out what became of a write whose answer was lost, and does it again if it never landed.
-async fn reconcile(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
-    match look(store, guard, batch).await? {
-        done @ (Appended::Stored | Appended::MessagesWait) => Ok(done),
-        Appended::CancelRequested if !batch.despite_cancel => Ok(Appended::CancelRequested),
-        Appended::CancelRequested | Appended::Fenced => {
-            // With the row lock seen free and the write absent, it can only land if the same guard
-            // still holds, and then only once: the compare-and-set is what makes this safe.
-            if execute(store, guard, batch).await? {
-                Ok(Appended::Stored)
-            } else {
-                look(store, guard, batch).await
-            }
+    let mut stored = execute(store, guard, batch).await;
+    while matches!(stored, Err(StoreError::OutcomeUnknown(_))) {
+        match find(store, guard, batch).await? {
+            Place::Free => stored = execute(store, guard, batch).await,
+            Place::Taken(appended) => return Ok(appended),
         }
     }
+    match stored {
+        Ok(true) => return Ok(Appended::Stored),
+        Ok(false) => {}
+        Err(StoreError::Conflict(Conflict::BudgetExhausted)) => {
+            return Ok(Appended::BudgetExhausted);
+        }
+        Err(error) => return Err(error),
+    }
+    match look(store, guard, batch).await? {
+        // The calls are not where the writer believes.
+        Place::Free => Ok(Appended::Fenced),
+        Place::Taken(appended) => Ok(appended),
+    }
+}
+
+/// Where the row stands for a batch that is not known to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Where the batch goes. It is not there, and as its writer holds no lock, it will never be.
+    Free,
+    /// Elsewhere: this is what became of the batch.
+    Taken(Appended),
+}
+
+/// Looks until there is something to be seen: the lock may be that of the very write.
+async fn find(store: &Store, guard: &Guard, batch: &Batch) -> Result<Place, StoreError> {
+    let mut n_before = 1;
+    loop {
+        match look(store, guard, batch).await {
+            Err(error) if error.is_passing() => {
+                let run = guard.run;
+                tracing::warn!(%run, %error, "a write whose outcome is unknown is looked for");
+            }
+            seen => return seen,
+        }
+        patience::pause(n_before).await;
+        n_before += 1;
+    }
+}
+
+/// Where the row stands, seen under its lock: a plain read would not see a write that is on its way.
+async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Place, StoreError> {
+    let looked = async {
+        let mut tx = store.worker().begin().await?;
+        let row = sqlx::query!(
+            r#"SELECT op_id, lease_token, next_seq, next_event_seq, n_messages, n_answers,
+                      budgeted, status = 'running' AS "runs!",
+                      cancel_requested_at IS NOT NULL AS "cancel!",
+                      interrupt_requested_at IS NOT NULL AS "interrupt!"
+                 FROM run
+                WHERE tenant_id = $1
+                  AND run_id = $2
+                  FOR UPDATE"#,
+            guard.tenant.as_str(),
+            guard.run.uuid()
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        // There is nothing to commit, and a commit may be held up where a rollback is not.
+        tx.rollback().await?;
+        Ok(row)
+    };
+    let row = patience::in_time(LOOK, looked).await.map_err(StoreError::of_read)?;
+    let Some(row) = row else { return Ok(Place::Taken(Appended::Fenced)) };
+    if row.op_id == batch.op_id {
+        return Ok(Place::Taken(Appended::Stored));
+    }
+    let head =
+        Head { next_seq: row.next_seq, next_event_seq: row.next_event_seq, op_id: row.op_id };
+    let is_ours = row.runs && row.lease_token == Some(guard.token.0) && head == guard.head;
+    let heard = i64::from(batch.hearing.n_messages);
+    let unheard = batch.hearing.is_boundary && i64::from(row.n_messages) > heard;
+    let parks = batch.facts.status == RunStatus::RequiresAction;
+    let ends_wait = batch.moves.iter().any(|moved| moved.from == CallState::Waiting);
+    let unanswered = (parks || ends_wait) && i64::from(row.n_answers) > i64::from(batch.n_answers);
+    Ok(match (is_ours, row.cancel && !batch.despite_cancel) {
+        (false, _) => Place::Taken(Appended::Fenced),
+        (true, true) => Place::Taken(Appended::CancelRequested),
+        (true, false) if parks && row.interrupt => Place::Taken(Appended::InterruptRequested),
+        (true, false) if row.budgeted && !batch.draws.is_budgeted => {
+            Place::Taken(Appended::BudgetSet)
+        }
+        (true, false) if unheard => Place::Taken(Appended::MessagesWait),
+        (true, false) if unanswered => Place::Taken(Appended::AnswersWait),
+        (true, false) => Place::Free,
+    })
 }
 
 #[expect(clippy::too_many_lines, reason = "one line a parameter of the statement")]
@@ -123,9 +173,9 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &events.data,
         &moves.ids,
         &moves.from,
-        &moves.to,
-        &moves.attempts,
-        &moves.outcomes as &[Option<String>],
+        &moves.to.states,
+        &moves.to.attempts,
+        &moves.to.outcomes as &[Option<String>],
         &calls.step_seqs,
         &calls.places,
         &calls.ids,
@@ -134,9 +184,9 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &calls.effects,
         &calls.parallel_safe,
         &calls.unparsable,
-        &calls.states,
-        &calls.attempts,
-        &calls.outcomes as &[Option<String>],
+        &calls.to.states,
+        &calls.to.attempts,
+        &calls.to.outcomes as &[Option<String>],
         at.count::<u32, i32>("n_messages_taken", batch.hearing.n_messages)?,
         batch.hearing.is_boundary,
         &taken,
@@ -151,11 +201,32 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         &requests.heads,
         &requests.conversations,
         &requests.spans,
-    )
-    .fetch_one(store.worker())
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(stored == 1)
+        to_json_opt(facts.requires_action.as_ref())?,
+        wake_ms(&at, batch)?,
+        at.count::<u32, i32>("n_answers", batch.n_answers)?,
+        &moves.to.waits_for as &[Option<String>],
+        &moves.to.wait_ms as &[Option<i64>],
+        &moves.approved,
+        &moves.sent_arguments as &[Option<String>],
+        &calls.wait_rules as &[Option<String>],
+        &calls.to.waits_for as &[Option<String>],
+        &calls.to.wait_ms as &[Option<i64>],
+        to_json(&batch.draws.draws)?,
+        to_json(&batch.draws.waits)?,
+        batch.draws.is_budgeted,
+        facts.cost.map(|cost| at.count::<u64, i64>("cost", cost.micros())).transpose()?,
+        guard.head.op_id,
+        to_json_opt(facts.stopped.as_ref())?,
+    );
+    let stored = patience::in_time(ANSWER, stored.fetch_one(store.worker())).await;
+    Ok(stored.map_err(StoreError::of_write)? == 1)
+}
+
+/// How soon one of the waits that begin with a batch ends, in milliseconds.
+fn wake_ms(at: &At<'_, RunId>, batch: &Batch) -> Result<Option<i64>, StoreError> {
+    let moved = batch.moves.iter().map(|moved| &moved.to);
+    let waits = moved.chain(batch.calls.iter().map(|call| &call.to)).filter_map(|to| to.wait);
+    waits.map(|wait| wait.bound_ms).min().map(|ms| at.count("wake_at", ms)).transpose()
 }
 
 /// Tokens in the order of the statement: input, output, cache read, cache write, reasoning.
@@ -239,13 +310,35 @@ impl EventColumns {
     }
 }
 
+/// How calls stand after a batch.
+#[derive(Default)]
+struct ToColumns {
+    states: Vec<String>,
+    attempts: Vec<i32>,
+    waits_for: Vec<Option<String>>,
+    wait_ms: Vec<Option<i64>>,
+    outcomes: Vec<Option<String>>,
+}
+
+impl ToColumns {
+    fn push<I: Display>(&mut self, to: &CallTo, at: &At<'_, I>) -> Result<(), StoreError> {
+        self.states.push(to.state.to_string());
+        self.attempts.push(at.count("attempt", to.attempt)?);
+        self.waits_for.push(to.wait.map(|wait| wait.reason.to_string()));
+        let wait_ms = to.wait.map(|wait| at.count("wait_until", wait.bound_ms));
+        self.wait_ms.push(wait_ms.transpose()?);
+        self.outcomes.push(to_json_opt::<ToolOutcome>(to.outcome.as_ref())?);
+        Ok(())
+    }
+}
+
 #[derive(Default)]
 struct MoveColumns {
     ids: Vec<String>,
     from: Vec<String>,
-    to: Vec<String>,
-    attempts: Vec<i32>,
-    outcomes: Vec<Option<String>>,
+    to: ToColumns,
+    approved: Vec<bool>,
+    sent_arguments: Vec<Option<String>>,
 }
 
 impl MoveColumns {
@@ -255,9 +348,9 @@ impl MoveColumns {
             let at = At { table: "tool_call", id: &moved.call_id };
             columns.ids.push(moved.call_id.to_string());
             columns.from.push(moved.from.to_string());
-            columns.to.push(moved.to.to_string());
-            columns.attempts.push(at.count("attempt", moved.attempt)?);
-            columns.outcomes.push(to_json_opt::<ToolOutcome>(moved.outcome.as_ref())?);
+            columns.to.push(&moved.to, &at)?;
+            columns.approved.push(moved.to.is_approved);
+            columns.sent_arguments.push(moved.to.sent_arguments.clone());
         }
         Ok(columns)
     }
@@ -273,9 +366,8 @@ struct CallColumns {
     effects: Vec<String>,
     parallel_safe: Vec<bool>,
     unparsable: Vec<bool>,
-    states: Vec<String>,
-    attempts: Vec<i32>,
-    outcomes: Vec<Option<String>>,
+    wait_rules: Vec<Option<String>>,
+    to: ToColumns,
 }
 
 impl CallColumns {
@@ -292,9 +384,9 @@ impl CallColumns {
             columns.effects.push(planned.effect.to_string());
             columns.parallel_safe.push(planned.parallel_safe);
             columns.unparsable.push(planned.unparsable);
-            columns.states.push(call.state.to_string());
-            columns.attempts.push(at.count("attempt", call.attempt)?);
-            columns.outcomes.push(to_json_opt::<ToolOutcome>(call.outcome.as_ref())?);
+            let rules = Some(&planned.waits).filter(|rules| **rules != WaitRules::NONE);
+            columns.wait_rules.push(to_json_opt(rules)?);
+            columns.to.push(&call.to, &at)?;
         }
         Ok(columns)
     }

@@ -17,7 +17,7 @@ use crate::store::{Store, StoreError};
 pub enum Bytes<T> {
     /// All of them.
     Kept(T),
-    /// They are not kept.
+    /// They, or those that they are made of, are not kept.
     NotKept,
 }
 
@@ -104,7 +104,7 @@ async fn chain(
     .await
     .map_err(StoreError::of_read)?;
     let Some(last) = rows.last() else { return Ok(None) };
-    if last.head_encoding.is_none() {
+    if rows.iter().any(|row| row.head_encoding.is_none()) {
         return Ok(Some(Bytes::NotKept));
     }
     let at = At { table: TABLE, id: &id };

@@ -86,6 +86,7 @@ impl Spoken {
                 settings: ModelSettings::default(),
                 script: Vec::new(),
                 fallbacks: Vec::new(),
+                price: None,
             };
             (place, model)
         };

@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const SIGABRT: i32 = 6;
 
 /// Accepts a run without any worker at hand.
-pub(super) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run {
+pub(crate) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run {
     let config = test_config(db, tools, &[]);
     let engine = agentling::app::engine(&config, &db.store(), &Surroundings::default()).await;
     let engine = engine.unwrap();
@@ -53,13 +53,13 @@ pub(super) async fn accept(db: &TestDb, tools: &FakeTools, agent: &Value) -> Run
 }
 
 /// A server that has lost nothing itself.
-pub(super) async fn healthy(db: &TestDb, tools: &FakeTools) -> TestApp {
+pub(crate) async fn healthy(db: &TestDb, tools: &FakeTools) -> TestApp {
     let around = Surroundings::default();
     TestApp::on(db.clone(), tools.clone(), Errand::SETTINGS, around).await
 }
 
 /// Waits for the end of a run.
-pub(super) async fn ended(app: &TestApp, run: RunId) -> Run {
+pub(crate) async fn ended(app: &TestApp, run: RunId) -> Run {
     let run = app.running.engine.wait(&TenantId::default(), run, PATIENCE).await.unwrap().unwrap();
     assert!(run.facts.status.is_ended(), "{run:?}");
     run
@@ -106,6 +106,15 @@ fn with_compaction(tools: &FakeTools, strategy: &str) -> Value {
     let mut agent = agent_with(&script, &declared);
     agent["context_strategy"] = json!(strategy);
     agent["model"]["profile"] = json!({"context_window": 4_096});
+    agent
+}
+
+/// Two calls, one alone, and the answer, within a budget of everything.
+fn with_a_budget(tools: &FakeTools) -> Value {
+    let mut agent = with_tools(tools, "pure");
+    let price = json!({"input": "1", "output": "2"});
+    agent["model"]["price"] = price;
+    agent["budget"] = json!({"tokens": 1_000_000, "cost": "100", "turns": 100, "tool_calls": 100});
     agent
 }
 
@@ -226,6 +235,24 @@ async fn a_crash_at_any_commit_with_pure_tools_changes_nothing() {
     at_every_commit(with_pure_tools, async |app, undisturbed| {
         assert_eq!(history(&app.db).await, undisturbed);
         assert_eq!(tries(app).len(), 4, "each call keeps its id");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_leaves_nothing_of_a_budget_set_aside() {
+    at_every_commit(with_a_budget, async |app, undisturbed| {
+        assert_eq!(history(&app.db).await, undisturbed);
+        let held = "SELECT coalesce(sum(reserved), 0)::bigint FROM budget";
+        assert_eq!(count(&app.db, held).await, 0);
+        let turns = "SELECT used FROM budget WHERE resource = 'turns'";
+        assert_eq!(count(&app.db, turns).await, 3, "a turn counts once, however often it is tried");
+        let calls = "SELECT used FROM budget WHERE resource = 'tool_calls'";
+        assert_eq!(count(&app.db, calls).await, 4);
+        // What a lost worker had asked for may have been answered, and counts in full.
+        let unpaid = "SELECT count(*) FROM budget b JOIN run r USING (tenant_id)
+                       WHERE b.resource = 'tokens' AND b.used < r.usage_input + r.usage_output";
+        assert_eq!(count(&app.db, unpaid).await, 0);
     })
     .await;
 }

@@ -1,13 +1,15 @@
 //! The engine against a real Postgres and fake peers.
 
 mod accept;
+mod budgets;
 mod captured;
 mod commits;
 mod context_window;
-mod crash;
+pub(crate) mod crash;
 mod database;
 mod drain;
 mod fallbacks;
+mod forks;
 mod ledger;
 mod ledger_growth;
 mod messages;

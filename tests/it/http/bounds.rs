@@ -96,7 +96,7 @@ async fn a_server_that_stops_says_so_and_keeps_no_caller_waiting() {
     };
     let meanwhile = async {
         app.tools.wait_for(1).await;
-        while app.running.engine.is_accepting() {
+        while app.running.engine.admit().is_ok() {
             tokio::task::yield_now().await;
         }
         app.get("/readyz").await.expect_problem(503, "draining");

@@ -4,6 +4,7 @@ mod agents;
 mod auth;
 mod bad_input;
 mod bounds;
+mod budgets;
 mod compact;
 mod context;
 mod diagnosis;
@@ -18,11 +19,14 @@ mod memory_old;
 mod redaction;
 mod render;
 mod runs;
+mod schedules;
 mod steps;
 mod threads;
+mod threads_fork;
 mod threads_steps;
 mod voices;
 mod walk;
+mod webhooks;
 
 use serde_json::{Value, json};
 

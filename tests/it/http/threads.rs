@@ -19,8 +19,8 @@ async fn a_thread_is_created_read_listed_and_deleted() {
     let other = app.post("/v1/threads", &json!({})).await.expect(201);
     assert_eq!(app.all("/v1/threads").await, [other, thread]);
     assert_eq!(app.delete(&location).await.status, 204);
-    app.get(&location).await.expect_problem(404, "not-found");
-    app.delete(&location).await.expect_problem(404, "not-found");
+    app.get(&location).await.expect_problem(410, "gone");
+    assert_eq!(app.delete(&location).await.status, 204, "deleting again changes nothing");
     assert_eq!(app.all("/v1/threads").await.len(), 1);
 }
 
@@ -32,7 +32,7 @@ async fn a_thread_goes_with_its_runs_and_its_steps() {
     let step = app.all(&format!("{run_path}/steps")).await[0].clone();
     let thread = format!("/v1/threads/{}", run["thread_id"].as_str().unwrap());
     assert_eq!(app.delete(&thread).await.status, 204);
-    app.get(&run_path).await.expect_problem(404, "not-found");
+    app.get(&run_path).await.expect_problem(410, "gone");
     app.get(&format!("/v1/steps/{}", step["id"].as_str().unwrap()))
         .await
         .expect_problem(404, "not-found");

@@ -6,8 +6,10 @@ use agentling::domain::run::RunStatus;
 use agentling::domain::run_message::{RunMessage, Voice};
 use agentling::domain::step::{StepContent, SystemStep};
 use agentling::domain::tool::{CallState, EffectClass, PlannedCall};
+use agentling::domain::wait::WaitRules;
+use agentling::store::budget::Draws;
 use agentling::store::journal::{
-    Appended, Batch, CallMove, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
+    Appended, Batch, CallMove, CallTo, Guard, Hearing, LoadedRun, NewCall, NewStep, append,
 };
 use agentling::store::messages::{self, Added};
 use agentling::store::{Store, StoreError, lease, steer};
@@ -26,7 +28,7 @@ const TWO_WAIT: &str = "SELECT count(*) > 1 FROM pg_stat_activity
                            AND application_name = 'agentling-worker' AND wait_event_type = 'Lock'";
 
 /// A batch with one step, its event and one planned call.
-pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
+pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
     let step_seq = loaded.head.next_seq;
     let mut facts = loaded.run.facts.clone();
     facts.steps += 1;
@@ -37,9 +39,9 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         effect: EffectClass::Pure,
         parallel_safe: true,
         unparsable: false,
+        waits: WaitRules::NONE,
         settled: None,
     };
-    let (state, attempt, outcome) = (CallState::Planned, 0, None);
     Batch {
         op_id: uuid(),
         now: loaded.run.created_at,
@@ -48,6 +50,7 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         hearing: Hearing::default(),
         is_progress: true,
         despite_cancel: false,
+        n_answers: loaded.n_answers,
         steps: vec![NewStep {
             id: StepId::from(uuid()),
             turn: 1,
@@ -55,39 +58,41 @@ pub(super) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
             content: StepContent::System(SystemStep { text: "hm".to_owned() }),
             request: None,
         }],
-        calls: vec![NewCall { step_seq, call_idx: 0, planned, state, attempt, outcome }],
+        calls: vec![NewCall { step_seq, call_idx: 0, planned, to: CallTo::PLANNED }],
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
+        draws: Draws::default(),
     }
 }
 
 /// A batch that only moves a call.
-fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
+pub(crate) fn moving(loaded: &LoadedRun, call: &str, from: CallState) -> Batch {
     let call_id = CallId(call.to_owned());
-    let (to, attempt, outcome) = (CallState::Started, 1, None);
+    let to = CallTo { state: CallState::Started, attempt: 1, ..CallTo::PLANNED };
     Batch {
         steps: Vec::new(),
         calls: Vec::new(),
         events: Vec::new(),
-        moves: vec![CallMove { call_id, from, to, attempt, outcome }],
+        moves: vec![CallMove { call_id, from, to }],
         ..batch(loaded, call)
     }
 }
 
 /// The guard after a batch with one step and one event.
-fn after(mut guard: Guard) -> Guard {
+fn after(mut guard: Guard, batch: &Batch) -> Guard {
     guard.head.next_seq += 1;
     guard.head.next_event_seq += 1;
+    guard.head.op_id = batch.op_id;
     guard
 }
 
-async fn claimed_with_call(store: &Store) -> (Guard, LoadedRun) {
+pub(crate) async fn claimed_with_call(store: &Store) -> (Guard, LoadedRun) {
     let (_, guard, loaded) = claimed(store).await;
-    let stored = append(store, &guard, &batch(&loaded, "c1")).await.unwrap();
-    assert_eq!(stored, Appended::Stored);
+    let first = batch(&loaded, "c1");
+    assert_eq!(append(store, &guard, &first).await.unwrap(), Appended::Stored);
     let mut loaded = loaded;
-    let guard = after(guard);
+    let guard = after(guard, &first);
     loaded.head = guard.head;
     loaded.run.facts.steps += 1;
     (guard, loaded)
@@ -110,6 +115,7 @@ async fn an_append_whose_guard_does_not_hold_writes_nothing() {
         ("a step ahead", with(|guard| guard.head.next_seq += 1), fresh()),
         ("an event behind", with(|guard| guard.head.next_event_seq -= 1), fresh()),
         ("an event ahead", with(|guard| guard.head.next_event_seq += 1), fresh()),
+        ("after another append", with(|guard| guard.head.op_id = uuid()), fresh()),
         ("another run", with(|guard| guard.run = uuid().into()), fresh()),
         ("another tenant", with(|guard| guard.tenant = TenantId::parse("other").unwrap()), fresh()),
         ("a call that is not started", guard.clone(), moving(&loaded, "c1", CallState::Started)),
@@ -255,7 +261,7 @@ async fn a_batch_that_is_appended_again_is_recognised_and_not_doubled() {
     let given_back = picture(&db).await;
     assert_eq!(append(&store, &guard, &first).await.unwrap(), Appended::Stored);
     let other = Batch { op_id: uuid(), ..batch(&loaded, "c2") };
-    assert_eq!(append(&store, &after(guard), &other).await.unwrap(), Appended::Fenced);
+    assert_eq!(append(&store, &after(guard, &first), &other).await.unwrap(), Appended::Fenced);
     assert_eq!(picture(&db).await, given_back);
 }
 

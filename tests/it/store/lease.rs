@@ -20,10 +20,10 @@ use crate::support::{
 };
 
 const TTL: Duration = Duration::from_mins(1);
-const EXPIRE: &str = "UPDATE run_lease SET expires_at = now() - interval '1 second'";
+pub(crate) const EXPIRE: &str = "UPDATE run_lease SET expires_at = now() - interval '1 second'";
 const QUEUED: &str = "SELECT count(*) FROM run WHERE status = 'queued'";
 
-async fn claim(store: &Store, n: usize) -> Vec<Claim> {
+pub(crate) async fn claim(store: &Store, n: usize) -> Vec<Claim> {
     let tokens: Vec<_> = (0..n).map(|_| uuid()).collect();
     lease::claim(store, &tokens, TTL, System::new().now()).await.unwrap()
 }

@@ -1,6 +1,7 @@
 //! The store against a real Postgres.
 
-mod journal;
-mod lease;
+pub(crate) mod journal;
+pub(crate) mod lease;
 mod ledger;
+mod pool;
 mod schema;

@@ -1,13 +1,17 @@
 //! The schema and the types agree.
 
-use agentling::domain::event::EventName;
+use agentling::domain::budget::{BudgetPeriod, BudgetScope, Resource};
+use agentling::domain::event::{DeltaKind, EventName};
+use agentling::domain::fault::Fault;
 use agentling::domain::ledger::{ByteEncoding, Purpose, RequestOutcome};
 use agentling::domain::model::ModelErrorKind;
-use agentling::domain::run::{RunStatus, StopReason};
+use agentling::domain::run::{OnBusy, OnDisconnect, RunStatus, StopReason};
 use agentling::domain::run_message::Voice;
+use agentling::domain::schedule::{OnOverlap, SkipReason};
 use agentling::domain::step::StepKind;
 use agentling::domain::thread::{Announce, FramingPolicy};
 use agentling::domain::tool::{CallState, EffectClass};
+use agentling::domain::webhook::{DeliveryError, DeliveryState};
 use agentling::store::{Store, StoreError};
 
 use crate::support::{TestDb, count, execute, picture};
@@ -25,51 +29,44 @@ async fn allowed(db: &TestDb, constraint: &str) -> Vec<String> {
     definition.split('\'').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
+fn labels<T: Copy>(all: &[T], label: impl Fn(T) -> &'static str) -> Vec<String> {
+    all.iter().map(|it| label(*it).to_owned()).collect()
+}
+
 #[tokio::test]
 async fn the_database_allows_exactly_the_labels_that_the_types_have() {
     let db = TestDb::new().await;
-    let labels = |all: &[&'static str]| all.iter().map(|label| (*label).to_owned()).collect();
-    let encodings = ByteEncoding::ALL.iter().map(|it| it.label()).collect::<Vec<_>>();
-    let vocabularies: [(&str, Vec<String>); 15] = [
-        ("run_status", labels(&RunStatus::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
-        (
-            "run_stop_reason",
-            labels(&StopReason::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
-        ("step_kind", labels(&StepKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
-        ("run_event_name", labels(&EventName::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
-        (
-            "tool_call_effect",
-            labels(&EffectClass::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
-        (
-            "tool_call_state",
-            labels(&CallState::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
-        (
-            "model_request_purpose",
-            labels(&Purpose::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
-        (
-            "model_request_outcome",
-            labels(&RequestOutcome::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
-        (
-            "model_request_error",
-            labels(&ModelErrorKind::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
-        ("model_request_response_encoding", labels(&encodings)),
-        ("model_request_head_encoding", labels(&encodings)),
-        ("model_request_conversation_encoding", labels(&encodings)),
-        ("thread_announce", labels(&Announce::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
-        ("run_message_voice", labels(&Voice::ALL.iter().map(|it| it.label()).collect::<Vec<_>>())),
-        (
-            "thread_framing_policy",
-            labels(&FramingPolicy::ALL.iter().map(|it| it.label()).collect::<Vec<_>>()),
-        ),
+    let encodings = || labels(ByteEncoding::ALL, ByteEncoding::label);
+    let vocabularies: &[(&str, Vec<String>)] = &[
+        ("budget_scope", labels(BudgetScope::ALL, BudgetScope::label)),
+        ("budget_resource", labels(Resource::ALL, Resource::label)),
+        ("budget_period", labels(BudgetPeriod::ALL, BudgetPeriod::label)),
+        ("run_status", labels(RunStatus::ALL, RunStatus::label)),
+        ("run_stop_reason", labels(StopReason::ALL, StopReason::label)),
+        ("run_on_busy", labels(OnBusy::ALL, OnBusy::label)),
+        ("run_on_disconnect", labels(OnDisconnect::ALL, OnDisconnect::label)),
+        ("step_kind", labels(StepKind::ALL, StepKind::label)),
+        ("run_event_name", labels(EventName::ALL, EventName::label)),
+        ("run_delta_kind", labels(DeltaKind::ALL, DeltaKind::label)),
+        ("tool_call_effect", labels(EffectClass::ALL, EffectClass::label)),
+        ("tool_call_state", labels(CallState::ALL, CallState::label)),
+        ("model_request_purpose", labels(Purpose::ALL, Purpose::label)),
+        ("model_request_outcome", labels(RequestOutcome::ALL, RequestOutcome::label)),
+        ("model_request_error", labels(ModelErrorKind::ALL, ModelErrorKind::label)),
+        ("model_request_response_encoding", encodings()),
+        ("model_request_head_encoding", encodings()),
+        ("model_request_conversation_encoding", encodings()),
+        ("thread_announce", labels(Announce::ALL, Announce::label)),
+        ("run_last_fault", labels(Fault::ALL, Fault::label)),
+        ("run_message_voice", labels(Voice::ALL, Voice::label)),
+        ("thread_framing_policy", labels(FramingPolicy::ALL, FramingPolicy::label)),
+        ("webhook_delivery_state", labels(DeliveryState::ALL, DeliveryState::label)),
+        ("webhook_delivery_error", labels(DeliveryError::ALL, DeliveryError::label)),
+        ("schedule_on_overlap", labels(OnOverlap::ALL, OnOverlap::label)),
+        ("schedule_last_skip", labels(SkipReason::ALL, SkipReason::label)),
     ];
     for (constraint, labels) in vocabularies {
-        assert_eq!(allowed(&db, constraint).await, labels, "{constraint}");
+        assert_eq!(allowed(&db, constraint).await, *labels, "{constraint}");
     }
 }
 

@@ -2,10 +2,12 @@
 
 use agentling::app::{Running, Surroundings};
 use agentling::config::{Config, Source};
+use agentling::store::{PoolSettings, Store};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::{FakeTools, SseReader, TestDb};
+use super::again::remember;
+use super::{FakeTools, SseReader, TestDb, run_path};
 
 /// A server, and a client that knows where it is.
 pub(crate) struct TestApp {
@@ -83,8 +85,30 @@ impl TestApp {
         settings: &[(&str, &str)],
         around: Surroundings,
     ) -> Self {
+        let store = db.store();
+        Self::serving((db, tools), store, settings, around).await
+    }
+
+    /// A server with pools of these sizes.
+    pub(crate) async fn over(
+        db: &TestDb,
+        tools: &FakeTools,
+        pools: PoolSettings,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let store = Store::open(&db.url, pools).unwrap();
+        Self::serving((db.clone(), tools.clone()), store, settings, Surroundings::default()).await
+    }
+
+    async fn serving(
+        (db, tools): (TestDb, FakeTools),
+        store: Store,
+        settings: &[(&str, &str)],
+        around: Surroundings,
+    ) -> Self {
+        remember(&db, settings);
         let config = test_config(&db, &tools, settings);
-        let running = Running::start(&config, db.store(), &around).await.expect("it starts");
+        let running = Running::start(&config, store, &around).await.expect("it starts");
         // The client brings no TLS of its own; the server's constructor has set one up.
         let client = Client::builder().no_proxy().build().unwrap();
         Self { running, db, tools, client, key: None }
@@ -181,6 +205,49 @@ impl TestApp {
         }
     }
 
+    /// Starts a run and answers it once it waits for its caller.
+    pub(crate) async fn parked(&self, body: &Value) -> Value {
+        let run = self.run_body(body).await;
+        assert_eq!(run["status"], "requires_action", "{run}");
+        run
+    }
+
+    /// Posts the result of a call that the caller ran.
+    pub(crate) async fn give_result(&self, run: &Value, call: &str, output: &Value) -> Answer {
+        let results = json!({"results": [{"tool_call_id": call, "output": output}]});
+        self.post(&run_path(run, "tool-results"), &results).await
+    }
+
+    /// Decides about a call.
+    pub(crate) async fn decide(&self, run: &Value, call: &str, decision: &Value) -> Answer {
+        let mut decision = decision.clone();
+        decision["tool_call_id"] = json!(call);
+        self.post(&run_path(run, "approvals"), &json!({"decisions": [decision]})).await
+    }
+
+    /// Says what became of a call in doubt.
+    pub(crate) async fn resolve(&self, run: &Value, call: &str, resolution: &Value) -> Answer {
+        self.post(&run_path(run, &format!("tool-calls/{call}/resolution")), resolution).await
+    }
+
+    /// The run, once a worker has done with it what there was to do.
+    pub(crate) async fn rested(&self, run: &Value) -> Value {
+        self.ended(run["id"].as_str().unwrap()).await
+    }
+
+    /// How the calls of a run ended, in call order.
+    pub(crate) async fn outcomes(&self, run: &Value) -> Vec<Value> {
+        let steps = self.steps(run["id"].as_str().unwrap()).await;
+        let outcomes = steps.iter().filter_map(|step| step["outcomes"].as_array().cloned());
+        outcomes.flatten().collect()
+    }
+
+    /// The names of a run's events, in order.
+    pub(crate) async fn event_names(&self, run: &Value) -> Vec<String> {
+        let events = self.events(run["id"].as_str().unwrap()).await;
+        events.iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// The steps of a run.
     pub(crate) async fn steps(&self, run: &str) -> Vec<Value> {
         self.all(&format!("/v1/runs/{run}/steps")).await
@@ -242,13 +309,24 @@ pub(crate) fn config_at(url: &str, tools: &str, settings: &[(&str, &str)]) -> Co
         ("AGENTLING_HEARTBEAT_MS", "200"),
         ("AGENTLING_SWEEP_MS", "200"),
         ("AGENTLING_DRAIN_SECS", "5"),
+        // A busy machine is no reason to refuse what a test asks for.
+        ("AGENTLING_LAG_LIMIT_MS", "60000"),
+        ("AGENTLING_DB_WAIT_LIMIT_MS", "60000"),
+        ("AGENTLING_NOTIFY", notify()),
     ];
     pairs.retain(|(name, _)| settings.iter().all(|(other, _)| other != name));
     pairs.extend_from_slice(settings);
     Config::read(&Source::of(pairs)).expect("the settings of tests fit")
 }
 
-/// An HTTP tool of the fake tools.
+/// Whether servers of tests send each other hints: on, unless the whole suite is run without.
+#[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
+fn notify() -> &'static str {
+    let chosen = std::env::var("AGENTLING_TEST_NOTIFY");
+    if chosen.is_ok_and(|chosen| chosen == "off") { "off" } else { "on" }
+}
+
+/// An HTTP tool of the fake tools, whose calls in doubt are told to the model.
 pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Value) -> Value {
     json!({
         "kind": "http",
@@ -258,5 +336,6 @@ pub(crate) fn tool(tools: &FakeTools, name: &str, effect: &str, parameters: &Val
         "method": "POST",
         "url": tools.url(name),
         "effect": effect,
+        "on_in_doubt": "observe",
     })
 }

@@ -3,14 +3,15 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentling::app::{Running, Surroundings};
-use agentling::engine::CommitPoint;
+use agentling::engine::{CommitObserver, CommitPoint};
 use agentling::store::{PoolSettings, Store};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-use super::{DieAt, config_at};
+use super::{DieAt, TellFenced, config_at};
 
 const DATABASE: &str = "AGENTLING_TEST_DATABASE";
 const TOOLS: &str = "AGENTLING_TEST_TOOLS";
@@ -19,9 +20,18 @@ const PATIENCE: &str = "AGENTLING_TEST_PATIENCE";
 const LISTENS: &str = "the child listens on ";
 
 /// Leases that run out soon, for a database that a dead process has left.
-const QUICK: [(&str, &str); 4] = [
+const QUICK: [(&str, &str); 5] = [
     ("AGENTLING_LEASE_MS", "800"),
     ("AGENTLING_HEARTBEAT_MS", "100"),
+    ("AGENTLING_SWEEP_MS", "50"),
+    ("AGENTLING_POLL_MS", "50"),
+    ("AGENTLING_WEBHOOK_TIMEOUT_MS", "2000"),
+];
+
+/// Leases that a child keeps on a busy machine until it dies, and that run out soon then.
+const STEADY: [(&str, &str); 4] = [
+    ("AGENTLING_LEASE_MS", "4000"),
+    ("AGENTLING_HEARTBEAT_MS", "200"),
     ("AGENTLING_SWEEP_MS", "50"),
     ("AGENTLING_POLL_MS", "50"),
 ];
@@ -36,7 +46,7 @@ pub(crate) struct Errand {
     url: String,
     tools: String,
     death: Option<(CommitPoint, usize)>,
-    is_patient: bool,
+    settings: &'static [(&'static str, &'static str)],
 }
 
 impl Errand {
@@ -51,21 +61,25 @@ impl Errand {
             Some((_, n)) => Some((CommitPoint::After, n.parse().unwrap())),
             None => None,
         };
-        let is_patient = variable(PATIENCE).is_some();
-        Some(Self { url: variable(DATABASE)?, tools: variable(TOOLS)?, death, is_patient })
+        let settings = match variable(PATIENCE).as_deref() {
+            Some("long") => &PATIENT[..],
+            Some(_) => &STEADY[..],
+            None => Self::SETTINGS,
+        };
+        Some(Self { url: variable(DATABASE)?, tools: variable(TOOLS)?, death, settings })
     }
 
     /// Serves and works. It ends by its errand, by a signal, or with the test that started it.
     pub(crate) async fn run(self) {
         end_with_parent();
-        let mut around = Surroundings::default();
-        if let Some((point, n)) = self.death {
-            around.observer = Arc::new(DieAt::new(point, n));
-        }
+        let observer: Arc<dyn CommitObserver> = match self.death {
+            Some((point, n)) => Arc::new(DieAt::new(point, n)),
+            None => Arc::new(TellFenced),
+        };
+        let around = Surroundings { observer, ..Surroundings::default() };
         let pools = PoolSettings { api: 2, worker: 2, critical: 2 };
         let store = Store::open(&self.url, pools).unwrap();
-        let settings = if self.is_patient { &PATIENT[..] } else { Self::SETTINGS };
-        let config = config_at(&self.url, &self.tools, settings);
+        let config = config_at(&self.url, &self.tools, self.settings);
         let running = Running::start(&config, store, &around).await.unwrap();
         let line = format!("\n{LISTENS}{}\n", running.address);
         std::io::stdout().write_all(line.as_bytes()).unwrap();
@@ -87,50 +101,73 @@ fn end_with_parent() {
     });
 }
 
+/// A death as a child is told of it.
+fn told(death: Option<(CommitPoint, usize)>) -> String {
+    match death {
+        Some((CommitPoint::Before, n)) => format!("before {n}"),
+        Some((_, n)) => format!("after {n}"),
+        None => String::new(),
+    }
+}
+
+/// Counts what a child tells of its writes until it ends.
+fn count_fenced(lines: impl Iterator<Item = String>, fenced: &AtomicUsize) {
+    for _ in lines.filter(|line| line == TellFenced::LINE) {
+        fenced.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A child process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: std::process::Child,
+    fenced: Arc<AtomicUsize>,
 }
 
 impl Child {
     /// Starts a child that works on a database until it dies: at its n-th commit, or when told to.
     pub(crate) fn start(url: &str, tools: &str, death: Option<(CommitPoint, usize)>) -> Self {
-        let death = match death {
-            Some((CommitPoint::Before, n)) => format!("before {n}"),
-            Some((CommitPoint::After, n)) => format!("after {n}"),
-            None => String::new(),
-        };
-        Self::spawn(url, tools, (DEATH, &death))
+        Self::spawn(url, tools, &[(DEATH, &told(death))])
+    }
+
+    /// The same, but it keeps what it holds on a busy machine, and so takes longer to be replaced.
+    pub(crate) fn steady(url: &str, tools: &str, death: Option<(CommitPoint, usize)>) -> Self {
+        Self::spawn(url, tools, &[(DEATH, &told(death)), (PATIENCE, "short")])
     }
 
     /// Starts a child that lives on and has long leases, so that it loses no run when it is busy.
     pub(crate) fn patient(url: &str, tools: &str) -> Self {
-        Self::spawn(url, tools, (PATIENCE, "long"))
+        Self::spawn(url, tools, &[(PATIENCE, "long")])
     }
 
-    fn spawn(url: &str, tools: &str, (name, value): (&str, &str)) -> Self {
+    fn spawn(url: &str, tools: &str, variables: &[(&str, &str)]) -> Self {
         let process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "engine::crash::child", "--nocapture"])
             .env(DATABASE, url)
             .env(TOOLS, tools)
-            .env(name, value)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self { process }
+        Self { process, fenced: Arc::default() }
+    }
+
+    /// How many writes of it were fenced, as far as it has told, for whoever outlives it.
+    pub(crate) fn fenced(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.fenced)
     }
 
     /// Where it listens, once it does.
     pub(crate) async fn address(&mut self) -> String {
         let stdout = self.process.stdout.take().expect("it is asked once");
+        let fenced = self.fenced();
         let find = move || {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
             let found = lines.find_map(|line| line.strip_prefix(LISTENS).map(str::to_owned));
             // A child that runs for a minute is told so by its test harness, which must not fail.
-            std::thread::spawn(move || lines.for_each(drop));
+            std::thread::spawn(move || count_fenced(lines, &fenced));
             found
         };
         let found = tokio::task::spawn_blocking(find).await.unwrap();

@@ -1,6 +1,8 @@
-//! Observers of commits: one that counts, one that ends the process, one that panics.
+//! Observers of commits: one that counts, one that ends the process, one that panics; and one of clients
+//! that go away.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -51,6 +53,24 @@ impl CommitObserver for DieAt {
     }
 }
 
+/// Tells the parent of this process of every write that was fenced.
+#[derive(Debug)]
+pub(crate) struct TellFenced;
+
+impl TellFenced {
+    /// The line that tells it.
+    pub(crate) const LINE: &'static str = "a write was fenced";
+}
+
+impl CommitObserver for TellFenced {
+    fn on_commit(&self, point: CommitPoint, _run: RunId) {
+        if point == CommitPoint::Refused {
+            let line = format!("\n{}\n", Self::LINE);
+            std::io::stdout().write_all(line.as_bytes()).unwrap();
+        }
+    }
+}
+
 /// Panics at the first commit and never again.
 #[derive(Debug, Default)]
 pub(crate) struct PanicOnce {
@@ -60,5 +80,29 @@ pub(crate) struct PanicOnce {
 impl CommitObserver for PanicOnce {
     fn on_commit(&self, _point: CommitPoint, _run: RunId) {
         assert!(self.done.swap(true, Ordering::SeqCst), "the fault that this test plants");
+    }
+}
+
+/// Sees whose clients went away.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    runs: tokio::sync::watch::Sender<Vec<RunId>>,
+}
+
+impl Gone {
+    /// The runs whose clients went away, once there are so many.
+    pub(crate) async fn first(&self, n: usize) -> Vec<RunId> {
+        let mut runs = self.runs.subscribe();
+        let known = runs.wait_for(|runs| runs.len() >= n);
+        let known = tokio::time::timeout(std::time::Duration::from_mins(1), known).await;
+        known.expect("the client is missed").unwrap().clone()
+    }
+}
+
+impl CommitObserver for Gone {
+    fn on_commit(&self, _point: CommitPoint, _run: RunId) {}
+
+    fn on_client_gone(&self, run: RunId) {
+        self.runs.send_modify(|runs| runs.push(run));
     }
 }

@@ -85,6 +85,12 @@ impl HeldModel {
         self.requests()[request]["messages"].as_array().cloned().unwrap()
     }
 
+    /// Waits until it was asked so many times.
+    pub(crate) async fn asked(&self, times: usize) {
+        let mut ledger = self.shared.ledger.subscribe();
+        ledger.wait_for(|ledger| ledger.requests.len() >= times).await.unwrap();
+    }
+
     /// Waits until a caller has hung up on a reply under way.
     pub(crate) async fn hung_up(&self) {
         let mut ledger = self.shared.ledger.subscribe();

@@ -1,15 +1,69 @@
 //! What must hold in every database at every moment, whatever happened to the servers.
 
-use super::TestDb;
+use super::again::divergences;
+use super::{FakeTools, TestDb};
 
 /// A rule and the statement that finds what breaks it.
 type Rule = (&'static str, &'static str);
 
-const RULES: [Rule; 20] = [
+const RULES: &[Rule] = &[
     (
-        "the steps of a thread are numbered 1..n",
-        "SELECT thread_id::text FROM step GROUP BY tenant_id, thread_id
-         HAVING min(seq) <> 1 OR max(seq) <> count(*)",
+        "what is set aside of a budget is what runs hold of it",
+        "SELECT concat(b.scope, ' ', b.owner_id, ' ', b.resource) FROM budget b
+           LEFT JOIN budget_draw d USING (tenant_id, scope, owner_id, resource)
+          GROUP BY b.tenant_id, b.scope, b.owner_id, b.resource
+         HAVING b.reserved <> coalesce(sum(d.reserved), 0)",
+    ),
+    (
+        "what runs spent of a budget is used of it",
+        "SELECT concat(b.scope, ' ', b.owner_id, ' ', b.resource) FROM budget b
+           JOIN budget_draw d USING (tenant_id, scope, owner_id, resource)
+          WHERE b.period = 'total'
+          GROUP BY b.tenant_id, b.scope, b.owner_id, b.resource
+         HAVING b.used + b.overrun < sum(d.spent)",
+    ),
+    (
+        "only a run that is under way has anything of a budget set aside",
+        "SELECT concat(d.run_id, ' ', r.status, ' ', d.resource) FROM budget_draw d
+           JOIN run r USING (tenant_id, run_id)
+          WHERE d.reserved > 0 AND r.status NOT IN ('queued', 'running', 'requires_action')",
+    ),
+    (
+        "a run that waits for a budget says for what of it",
+        "SELECT r.run_id::text FROM run r
+          WHERE r.status = 'requires_action'
+            AND r.requires_action->>'reason' = 'budget_exhausted'
+            AND NOT EXISTS (SELECT 1 FROM budget_wait w
+                             WHERE (w.tenant_id, w.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
+        "the steps of a thread are numbered 1..n, save those that were erased",
+        "SELECT h.thread_id::text FROM (
+             SELECT tenant_id, thread_id, seq FROM step
+              UNION ALL
+             SELECT g.tenant_id, g.thread_id, s.seq FROM thread_segment g
+               JOIN step s ON (s.tenant_id, s.thread_id) = (g.tenant_id, g.source_id)
+                          AND s.seq BETWEEN g.from_seq AND g.through_seq) h
+          GROUP BY tenant_id, thread_id
+         HAVING min(seq) < 1 OR count(*) <> count(DISTINCT seq) OR max(seq) - count(*) > (
+                SELECT coalesce(sum(n_steps), 0) FROM tombstone t
+                 WHERE (t.tenant_id, t.thread_id, t.kind) = (h.tenant_id, h.thread_id, 'run'))",
+    ),
+    (
+        "a fork has all that it shares, and what it shares is over",
+        "SELECT t.thread_id::text FROM thread t
+           JOIN (SELECT tenant_id, thread_id, sum(through_seq - from_seq + 1) AS n,
+                        max(through_seq) AS last FROM thread_segment GROUP BY 1, 2) g
+          USING (tenant_id, thread_id)
+          WHERE g.last > t.forked_at OR t.forked_at <> g.n + (
+                SELECT count(*) FROM step s
+                 WHERE (s.tenant_id, s.thread_id) = (t.tenant_id, t.thread_id)
+                   AND s.seq <= t.forked_at)
+          UNION ALL
+         SELECT c.call_id FROM thread_segment g
+           JOIN tool_call c ON (c.tenant_id, c.thread_id) = (g.tenant_id, g.source_id)
+                           AND c.step_seq BETWEEN g.from_seq AND g.through_seq
+          WHERE c.state <> 'ended'",
     ),
     (
         "the events of a run are numbered 1..n",
@@ -23,6 +77,26 @@ const RULES: [Rule; 20] = [
                              WHERE (m.tenant_id, m.run_id, m.step_seq)
                                  = (s.tenant_id, s.run_id, s.seq))
           GROUP BY tenant_id, run_id, turn, kind HAVING count(*) > 1",
+    ),
+    (
+        "what one write appended stands together, and no other write is taken for it",
+        "SELECT op_id::text FROM step GROUP BY tenant_id, op_id
+         HAVING count(DISTINCT thread_id) > 1
+             -- The edits of a fork stand where what they replace stood.
+             OR (count(run_id) > 0 AND max(seq) - min(seq) + 1 <> count(*))",
+    ),
+    (
+        "a call has an outcome once it has ended, and not before",
+        "SELECT concat(call_id, ' ', state) FROM tool_call
+          WHERE (state = 'ended') <> (outcome IS NOT NULL)",
+    ),
+    (
+        "nothing is written for a claim that is not yet",
+        "SELECT r.run_id::text FROM run r
+          WHERE r.epoch < (SELECT max(epoch) FROM step s
+                            WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))
+             OR r.epoch < (SELECT max(started_epoch) FROM tool_call c
+                            WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id))",
     ),
     (
         "the last event of an ended run says how it ended",
@@ -46,7 +120,7 @@ const RULES: [Rule; 20] = [
         "every call of an ended run has ended",
         "SELECT concat(c.call_id, ' ', c.state) FROM tool_call c
            JOIN run r ON (r.tenant_id, r.run_id) = (c.tenant_id, c.run_id)
-          WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running')",
+          WHERE c.state <> 'ended' AND r.status NOT IN ('queued', 'running', 'requires_action')",
     ),
     (
         "a reply that was heard to its end has its request in figures, and no other step has",
@@ -89,6 +163,30 @@ const RULES: [Rule; 20] = [
           WHERE (r.status = 'running') IS DISTINCT FROM (l.expires_at IS NOT NULL)",
     ),
     (
+        "the runs of a thread follow each other",
+        "SELECT concat(run_id, ' in ', other) FROM (
+             SELECT s.run_id, lag(s.run_id) OVER w AS before, min(s.seq) OVER (
+                        PARTITION BY s.tenant_id, s.run_id) AS first, s.seq,
+                    lag(s.run_id) OVER w AS other
+               FROM step s WINDOW w AS (PARTITION BY s.tenant_id, s.thread_id ORDER BY s.seq)) told
+          WHERE run_id IS NOT NULL AND before IS DISTINCT FROM run_id AND seq <> first",
+    ),
+    (
+        "a run that was rolled back was cancelled, or is about to be",
+        "SELECT concat(run_id, ' ', status) FROM run
+          WHERE rolled_back_at IS NOT NULL AND status <> 'cancelled' AND cancel_requested_at IS NULL",
+    ),
+    (
+        "a cancelled run says what was stopped, and its calls agree",
+        "SELECT concat(r.run_id, ' ', r.stopped) FROM run r
+          WHERE r.status = 'cancelled'
+            AND (r.stopped IS NULL OR EXISTS (
+                SELECT FROM tool_call c
+                 WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id)
+                   AND (r.stopped->'calls_not_started')::jsonb ? c.call_id
+                   AND (c.attempt > 0 OR c.outcome->>'kind' <> 'cancelled')))",
+    ),
+    (
         "epochs never go back",
         "SELECT run_id::text FROM (
              SELECT run_id, epoch, lag(epoch) OVER (PARTITION BY tenant_id, run_id ORDER BY seq)
@@ -105,8 +203,11 @@ const RULES: [Rule; 20] = [
     (
         "a run knows where its steps end, and counts them",
         "SELECT r.run_id::text FROM run r
-          WHERE (r.next_seq, r.n_steps) <> (SELECT max(seq) + 1, count(*) FROM step s
-                                             WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))",
+          WHERE CASE WHEN r.enqueued_task IS NULL
+                     THEN (r.next_seq, r.n_steps) <> (SELECT max(seq) + 1, count(*) FROM step s
+                              WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id))
+                     ELSE EXISTS (SELECT FROM step s
+                              WHERE (s.tenant_id, s.run_id) = (r.tenant_id, r.run_id)) END",
     ),
     (
         "a run counts its messages, which are numbered 1..n, and those that have entered it",
@@ -148,7 +249,8 @@ const RULES: [Rule; 20] = [
             AND e.name = 'step.recorded' AND (e.data->'step'->>'step_seq')::bigint = s.seq
           GROUP BY s.tenant_id, s.run_id, s.seq, r.status
          HAVING count(e.seq) > 1
-             OR (count(e.seq) = 0 AND r.status NOT IN ('queued', 'running'))",
+             OR (count(e.seq) = 0
+                 AND r.status NOT IN ('queued', 'running', 'requires_action'))",
     ),
     (
         "a call is told once and then its result once, and both before the run has ended",
@@ -164,9 +266,99 @@ const RULES: [Rule; 20] = [
               GROUP BY c.tenant_id, c.run_id, c.call_id, c.name) told
            JOIN run r ON (r.tenant_id, r.run_id) = (told.tenant_id, told.run_id)
           WHERE CASE WHEN told.name = 'final_answer' THEN told.names <> ''
-                     WHEN r.status IN ('queued', 'running')
+                     WHEN r.status IN ('queued', 'running', 'requires_action')
                           THEN told.names NOT IN ('tool.call', 'tool.call tool.result')
                      ELSE told.names <> 'tool.call tool.result' END",
+    ),
+    (
+        "a run that waits has a reason, no lease, and a time to wake up by when its calls wait",
+        "SELECT concat(r.run_id, ' ', r.status, ' ', r.wake_at) FROM run r
+          WHERE CASE WHEN r.status = 'requires_action'
+                     THEN r.requires_action IS NULL OR r.lease_token IS NOT NULL
+                          OR r.wake_at > (SELECT min(c.wait_until) FROM tool_call c
+                                           WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id)
+                                             AND c.state = 'waiting')
+                          OR (r.wake_at IS NULL
+                              AND r.requires_action->>'reason' <> 'budget_exhausted')
+                     ELSE r.wake_at IS NOT NULL END",
+    ),
+    (
+        "a run that waits names exactly the calls that wait, and waits for one or has no budget",
+        "SELECT concat(r.run_id, ' ', r.requires_action::text) FROM run r
+          WHERE r.status = 'requires_action'
+            AND (SELECT coalesce(string_agg(concat(c.call_id, ' ', c.waits_for), ','
+                                            ORDER BY c.call_idx), '')
+                   FROM tool_call c
+                  WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id) AND c.state = 'waiting')
+             IS DISTINCT FROM
+                (SELECT coalesce(
+                        string_agg(concat(w->>'tool_call_id', ' ', w->>'reason'), ','), '')
+                   FROM json_array_elements(coalesce(r.requires_action->'tool_calls', '[]')) w)",
+    ),
+    (
+        "an answer is to a call of its run that had been started as often, and is counted",
+        "SELECT concat(a.run_id, ' ', a.call_id, ' ', a.waits_for) FROM call_answer a
+           JOIN run r ON (r.tenant_id, r.run_id) = (a.tenant_id, a.run_id)
+           LEFT JOIN tool_call c
+             ON (c.tenant_id, c.run_id, c.call_id) = (a.tenant_id, a.run_id, a.call_id)
+          WHERE c.call_id IS NULL OR a.attempt > c.attempt
+             OR r.n_answers <> (SELECT count(*) FROM call_answer n
+                                 WHERE (n.tenant_id, n.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
+        "nothing waits for an answer that was given",
+        "SELECT concat(c.run_id, ' ', c.call_id) FROM tool_call c
+           JOIN run r ON (r.tenant_id, r.run_id) = (c.tenant_id, c.run_id)
+           JOIN call_answer a
+             ON (a.tenant_id, a.run_id, a.call_id, a.waits_for, a.attempt)
+              = (c.tenant_id, c.run_id, c.call_id, c.waits_for, c.attempt)
+          WHERE r.status = 'requires_action'",
+    ),
+    (
+        "a call that needs approval is started only with it",
+        "SELECT concat(c.run_id, ' ', c.call_id) FROM tool_call c
+          WHERE c.wait_rules->>'approval' = 'true' AND c.attempt > 0
+            AND NOT EXISTS (SELECT 1 FROM call_answer a
+                             WHERE (a.tenant_id, a.run_id, a.call_id)
+                                 = (c.tenant_id, c.run_id, c.call_id)
+                               AND a.answer->>'answer' = 'approved')",
+    ),
+    (
+        "a call that must not run twice is started again only because someone says so",
+        "SELECT concat(c.run_id, ' ', c.call_id, ' ', c.attempt) FROM tool_call c
+          WHERE c.effect = 'at_most_once'
+            AND coalesce(c.wait_rules->>'on_in_doubt', '') <> 'probe'
+            AND c.attempt > 1 + (SELECT count(*) FROM call_answer a
+                                  WHERE (a.tenant_id, a.run_id, a.call_id)
+                                      = (c.tenant_id, c.run_id, c.call_id)
+                                    AND a.answer->>'answer' = 'retry')",
+    ),
+    (
+        "an end of a run that an endpoint is told of is in the outbox",
+        "SELECT concat(e.run_id, ' ', e.name, ' ', w.webhook_id) FROM run_event e
+           JOIN run r ON (r.tenant_id, r.run_id) = (e.tenant_id, e.run_id)
+           JOIN webhook w
+             ON w.tenant_id = e.tenant_id AND w.disabled_at IS NULL AND w.updated_at = w.created_at
+            AND w.created_at < e.created_at - interval '1 second'
+            AND e.name = ANY (w.events) AND (w.all_runs OR w.webhook_id = r.webhook_id)
+           LEFT JOIN webhook_delivery d
+             ON (d.tenant_id, d.webhook_id, d.run_id, d.event_seq, d.event)
+              = (e.tenant_id, w.webhook_id, e.run_id, e.seq, e.name)
+          WHERE d.delivery_id IS NULL",
+    ),
+    (
+        "an idempotency key leads to a run",
+        "SELECT concat(i.route, ' ', i.key) FROM idempotency i
+           LEFT JOIN run r ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
+          WHERE r.run_id IS NULL",
+    ),
+    (
+        "what was erased is not there",
+        "SELECT concat(t.kind, ' ', t.id) FROM tombstone t
+          WHERE EXISTS (SELECT 1 FROM thread h
+                         WHERE (h.tenant_id, h.thread_id, 'thread') = (t.tenant_id, t.id, t.kind))
+             OR EXISTS (SELECT 1 FROM run r
+                         WHERE (r.tenant_id, r.run_id, 'run') = (t.tenant_id, t.id, t.kind))",
     ),
 ];
 
@@ -176,16 +368,44 @@ pub(crate) fn assert_none(broken: &[String]) {
     assert!(broken.is_empty(), "broken:\n{}", broken.join("\n"));
 }
 
-/// Checks every rule.
+/// Checks every rule, and drives every run again that has ended: each request that it made is made again,
+/// byte for byte.
 pub(crate) async fn assert_invariants(db: &TestDb) {
+    assert_rules(db).await;
+    assert_none(&divergences(db).await);
+}
+
+async fn assert_rules(db: &TestDb) {
     let mut connection = db.connect().await;
     let mut broken = Vec::new();
-    for (rule, statement) in RULES {
+    for &(rule, statement) in RULES {
         let rows: Vec<String> =
             sqlx::query_scalar(statement).fetch_all(&mut connection).await.unwrap();
         if !rows.is_empty() {
             broken.push(format!("{rule}: {}", rows.join(", ")));
         }
     }
+    assert_none(&broken);
+}
+
+/// Checks what the tools saw against what is on record: a call that must not run twice was seen once at
+/// most, and one that succeeded was seen.
+pub(crate) async fn assert_called(db: &TestDb, tools: &FakeTools) {
+    let seen = tools.seen();
+    let times = |id: &str| seen.iter().filter(|call| call.key == id).count();
+    let calls: Vec<(String, String, Option<String>)> =
+        sqlx::query_as("SELECT call_id, effect, outcome->>'kind' FROM tool_call WHERE attempt > 0")
+            .fetch_all(&mut db.connect().await)
+            .await
+            .unwrap();
+    let mut broken = Vec::new();
+    for (id, effect, kind) in &calls {
+        let n = times(id);
+        if (effect == "at_most_once" && n > 1) || (kind.as_deref() == Some("success") && n == 0) {
+            broken.push(format!("{id}, {effect}, {kind:?}, was seen {n} times"));
+        }
+    }
+    let known = |key: &String| calls.iter().any(|(id, ..)| id == key);
+    broken.extend(seen.iter().map(|call| &call.key).filter(|key| !known(key)).cloned());
     assert_none(&broken);
 }

@@ -7,12 +7,13 @@ use sqlx::PgConnection;
 use super::TestDb;
 
 /// The tables that a run touches.
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 9] = [
     "thread",
     "run",
     "run_lease",
     "step",
     "tool_call",
+    "call_answer",
     "run_event",
     "idempotency",
     "model_request",

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
+use agentling::domain::budget::Budget;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
-use agentling::domain::run::{Run, RunFacts};
+use agentling::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
 use agentling::domain::thread::{Framing, Thread};
 use agentling::engine::{StartRun, ThreadChoice, WhichAgent};
@@ -51,8 +52,14 @@ pub(crate) fn request(agent: &Value) -> StartRun {
         input: vec![InputPart::Text(InputText { text: "go on".to_owned() })],
         max_steps: None,
         run_timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
+        budget: Budget::default(),
+        key: None,
         metadata: Metadata::new(),
         idempotency: None,
+        webhook: None,
+        firing: None,
     }
 }
 
@@ -71,6 +78,7 @@ pub(crate) fn new_run() -> NewRun {
             agent_version: None,
             metadata: Metadata::new(),
             created_at: now,
+            budget: Budget::default(),
             facts: RunFacts::accepted(),
         },
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
@@ -80,16 +88,23 @@ pub(crate) fn new_run() -> NewRun {
             metadata: Metadata::new(),
             memory_from: 1,
             head_seq: 0,
+            forked_from: None,
             revision: 1,
             created_at: now,
             updated_at: now,
         }),
         reset: false,
         max_steps: None,
-        deadline_at: None,
+        timeout: None,
+        on_busy: OnBusy::default(),
+        on_disconnect: OnDisconnect::default(),
         task: (StepId::from(ids.sortable()), StepContent::Task(TaskStep { parts: input })),
         op_id: ids.random(),
         idempotency: None,
+        webhook: None,
+        firing: None,
+        key: None,
+        is_priced: false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,7 @@ pub(crate) struct SseEvent {
 pub(crate) struct SseReader {
     bytes: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
     buffer: Vec<u8>,
+    last_aside: String,
 }
 
 impl SseReader {
@@ -29,17 +30,37 @@ impl SseReader {
         assert_eq!(response.status().as_u16(), 200);
         let content_type = response.headers().get("content-type").cloned();
         assert_eq!(content_type.unwrap(), "text/event-stream");
-        Self { bytes: Box::pin(response.bytes_stream()), buffer: Vec::new() }
+        let bytes = Box::pin(response.bytes_stream());
+        Self { bytes, buffer: Vec::new(), last_aside: String::new() }
     }
 
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<SseEvent> {
         loop {
-            let event = std::iter::from_fn(|| self.block()).find_map(|block| parse(&block));
-            if event.is_some() {
-                return event;
+            while let Some(block) = self.block() {
+                match parse(&block) {
+                    Some(event) => return Some(event),
+                    None => self.last_aside = block,
+                }
             }
             let chunk = self.bytes.next().await?;
+            self.buffer.extend_from_slice(&chunk.expect("the stream is not broken off"));
+        }
+    }
+
+    /// The last block so far that is no event.
+    pub(crate) fn last_aside(&self) -> &str {
+        &self.last_aside
+    }
+
+    /// The next block that is no event, such as a comment; it must come.
+    pub(crate) async fn aside(&mut self) -> String {
+        loop {
+            let aside = std::iter::from_fn(|| self.block()).find(|block| parse(block).is_none());
+            if let Some(aside) = aside {
+                return aside;
+            }
+            let chunk = self.bytes.next().await.expect("the stream goes on");
             self.buffer.extend_from_slice(&chunk.expect("the stream is not broken off"));
         }
     }
@@ -85,6 +106,17 @@ pub(crate) async fn read_stream(response: reqwest::Response, durable: usize) -> 
     events
 }
 
+/// The whole events among some bytes of a stream.
+pub(crate) fn events_in(bytes: &[u8]) -> Vec<SseEvent> {
+    let mut events = Vec::new();
+    let mut rest = bytes;
+    while let Some(end) = rest.windows(2).position(|pair| pair == b"\n\n") {
+        events.extend(parse(std::str::from_utf8(&rest[..end]).unwrap()));
+        rest = &rest[end + 2..];
+    }
+    events
+}
+
 fn parse(block: &str) -> Option<SseEvent> {
     let field = |name: &str| {
         block
@@ -109,4 +141,32 @@ pub(crate) async fn watch_stream(
         events.push(event);
     }
     events
+}
+
+/// The durable events of a stream, as the list shows them.
+pub(crate) fn durable(events: &[SseEvent]) -> Vec<Value> {
+    events
+        .iter()
+        .filter_map(|event| Some(json!({"event": event.name, "id": event.id?, "data": event.data})))
+        .collect()
+}
+
+/// The list, with its members in the same order.
+pub(crate) fn listed(events: &[Value]) -> Vec<Value> {
+    events
+        .iter()
+        .map(|event| json!({"event": event["event"], "id": event["id"], "data": event["data"]}))
+        .collect()
+}
+
+/// The text of an attempt, as far as deltas of a name tell it.
+pub(crate) fn text_of(events: &[SseEvent], name: &str, at: (u64, u64)) -> String {
+    events
+        .iter()
+        .filter(|event| event.name == name)
+        .filter(|event| {
+            (&event.data["turn"], &event.data["attempt"]) == (&json!(at.0), &json!(at.1))
+        })
+        .filter_map(|event| event.data["text"].as_str())
+        .collect()
 }

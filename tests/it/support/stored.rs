@@ -13,7 +13,8 @@ pub(crate) type Stored = BTreeMap<String, (i64, String)>;
 pub(crate) async fn stored(db: &TestDb) -> Stored {
     let mut connection = db.connect().await;
     let tables: Vec<String> = sqlx::query_scalar(
-        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'run_lease'",
+        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'
+            AND tablename NOT IN ('run_lease', 'chore')",
     )
     .fetch_all(&mut connection)
     .await

@@ -27,6 +27,8 @@ pub(crate) struct ToolCallSeen {
     pub(crate) key: String,
     /// The `Agentling-Fence`.
     pub(crate) fence: String,
+    /// What it is told as an endpoint: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+    pub(crate) webhook: [String; 3],
 }
 
 /// An answer that is no JSON: headers and bytes.
@@ -164,5 +166,6 @@ fn note(parts: &Parts, body: &Bytes) -> ToolCallSeen {
         text: String::from_utf8_lossy(body).into_owned(),
         key: header("idempotency-key"),
         fence: header("agentling-fence"),
+        webhook: ["webhook-id", "webhook-timestamp", "webhook-signature"].map(header),
     }
 }

@@ -44,6 +44,7 @@ pub(super) fn model(body: &Value) -> ModelSpec {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     }
 }
 

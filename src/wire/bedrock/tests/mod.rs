@@ -34,6 +34,7 @@ fn profile(model: &str) -> Profile {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     })
 }
 

@@ -27,6 +27,7 @@ fn profile(name: &str) -> Profile {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     })
 }
 

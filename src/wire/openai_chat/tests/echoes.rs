@@ -24,6 +24,7 @@ fn model(provider: Provider, base_url: Option<&str>) -> ModelSpec {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     }
 }
 

@@ -69,6 +69,7 @@ fn model(recording: &Recording) -> ModelSpec {
         settings: settings(&recording.body),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     }
 }
 

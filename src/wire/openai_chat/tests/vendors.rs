@@ -20,6 +20,7 @@ fn model(provider: Provider, name: &str, base_url: Option<&str>) -> ModelSpec {
         settings: ModelSettings::default(),
         script: Vec::new(),
         fallbacks: Vec::new(),
+        price: None,
     }
 }
 

@@ -1,13 +1,19 @@
 //! Runs over HTTP.
 
+mod approvals;
 mod create;
+mod delete;
+mod diff;
 mod files;
 mod idempotency;
 mod messages;
 mod model_faults;
 mod profiles;
+mod replay;
+mod resolution;
 mod rules;
 mod steer;
 mod tool_files;
+mod tool_results;
 mod tool_rules;
 mod watch;

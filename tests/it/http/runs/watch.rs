@@ -4,7 +4,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeTools, HeldModel, Piece, SseEvent, SseReader, TestApp, normalised, read_stream, tool,
+    FakeTools, HeldModel, Piece, SseEvent, SseReader, TestApp, durable, listed, normalised,
+    read_stream, text_of, tool,
 };
 
 /// An agent that says something in pieces, calls two tools and answers.
@@ -29,33 +30,6 @@ fn talker(tools: &FakeTools) -> Value {
 
 fn body(app: &TestApp) -> Value {
     json!({"agent": talker(&app.tools), "input": "What time is it?"})
-}
-
-/// The durable events of a stream, as the list shows them.
-fn durable(events: &[SseEvent]) -> Vec<Value> {
-    events
-        .iter()
-        .filter_map(|event| Some(json!({"event": event.name, "id": event.id?, "data": event.data})))
-        .collect()
-}
-
-/// The list, with its members in the same order.
-fn listed(events: &[Value]) -> Vec<Value> {
-    events
-        .iter()
-        .map(|event| json!({"event": event["event"], "id": event["id"], "data": event["data"]}))
-        .collect()
-}
-
-fn text_of(events: &[SseEvent], name: &str, at: (u64, u64)) -> String {
-    events
-        .iter()
-        .filter(|event| event.name == name)
-        .filter(|event| {
-            (&event.data["turn"], &event.data["attempt"]) == (&json!(at.0), &json!(at.1))
-        })
-        .filter_map(|event| event.data["text"].as_str())
-        .collect()
 }
 
 #[tokio::test]

@@ -1,0 +1,192 @@
+//! Waiting for callers: what a run or a call waits for, and what callers answer.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::id::CallId;
+use super::tool::{ToolFailure, ToolOutput};
+use crate::labels;
+
+labels! {
+    /// What a run with status `requires_action` waits for. Calls wait for the first three.
+    WaitReason {
+        /// The results of calls that the caller runs.
+        ToolResults = "tool_results",
+        /// A decision whether a call may run.
+        Approval = "approval",
+        /// What became of a call that was sent and whose answer is not known.
+        InDoubt = "in_doubt",
+        /// More budget.
+        BudgetExhausted = "budget_exhausted",
+    }
+}
+
+labels! {
+    /// What is done about a call of an `at_most_once` tool that was sent and whose answer is not known.
+    OnInDoubt {
+        /// The run waits for a resolution; after `hold_timeout_ms` the model is told.
+        Hold = "hold",
+        /// The model is told.
+        Observe = "observe",
+        /// The tool's `probe_url` is asked first; where it does not know, the run waits as with `hold`.
+        Probe = "probe",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for OnInDoubt {
+    fn default() -> Self {
+        Self::Hold
+    }
+}
+
+labels! {
+    /// Whether a person has to agree to a call before it runs.
+    Approval {
+        /// Nobody is asked.
+        Never = "never",
+        /// Every call waits for a decision.
+        Always = "always",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+impl Default for Approval {
+    fn default() -> Self {
+        Self::Never
+    }
+}
+
+labels! {
+    /// What became of a call in doubt.
+    ResolvedAs {
+        /// It took effect.
+        Succeeded = "succeeded",
+        /// It failed.
+        Failed = "failed",
+        /// It did not take effect and is to be sent again.
+        Retry = "retry",
+    }
+}
+
+/// How long a call in doubt is held by default: ten minutes.
+pub const HOLD_TIMEOUT_MS: u64 = 600_000;
+
+/// How long a result or a decision is waited for by default: a day.
+pub const ANSWER_TIMEOUT_MS: u64 = 86_400_000;
+
+/// The longest that anything is waited for: thirty days.
+pub const MAX_WAIT_MS: u64 = 30 * 86_400_000;
+
+/// What a call may have to wait for, as its tool declares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitRules {
+    /// Whether the caller runs it.
+    pub by_client: bool,
+    /// Whether it needs a decision before it runs.
+    pub approval: bool,
+    /// What is done when its outcome is not known.
+    pub on_in_doubt: OnInDoubt,
+    /// How long a result or a decision is waited for, in milliseconds.
+    pub answer_ms: u64,
+    /// How long an unknown outcome is held, in milliseconds.
+    pub hold_ms: u64,
+}
+
+impl WaitRules {
+    /// The rules of a call that waits for nobody.
+    pub const NONE: Self = Self {
+        by_client: false,
+        approval: false,
+        on_in_doubt: OnInDoubt::Observe,
+        answer_ms: ANSWER_TIMEOUT_MS,
+        hold_ms: HOLD_TIMEOUT_MS,
+    };
+
+    /// How long a wait of this kind lasts at most, in milliseconds.
+    pub const fn bound_ms(self, reason: WaitReason) -> u64 {
+        match reason {
+            WaitReason::InDoubt => self.hold_ms,
+            WaitReason::ToolResults | WaitReason::Approval | WaitReason::BudgetExhausted => {
+                self.answer_ms
+            }
+        }
+    }
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequiresAction {
+    /// What for. Where calls wait for different things, that of the first one.
+    pub reason: WaitReason,
+    /// The calls that wait, in call order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<WaitingCall>,
+}
+
+/// A call that waits for a caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitingCall {
+    /// The call.
+    pub tool_call_id: CallId,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments as the exact text the model sent.
+    pub arguments: String,
+    /// What it waits for.
+    pub reason: WaitReason,
+}
+
+/// What a caller answers to a call that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum CallAnswer {
+    /// It took effect, with this output.
+    Succeeded {
+        /// What it gave back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<ToolOutput>,
+    },
+    /// It failed.
+    Failed {
+        /// What went wrong.
+        error: ToolFailure,
+    },
+    /// It did not take effect and is to be sent again.
+    Retry,
+    /// It may run.
+    Approved {
+        /// The arguments it is to run with, where they are not those of the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<String>,
+    },
+    /// It must not run.
+    Denied {
+        /// What the model is told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+}
+
+impl CallAnswer {
+    /// Whether the call has its outcome with it.
+    pub const fn is_outcome(&self) -> bool {
+        match self {
+            Self::Succeeded { .. } | Self::Failed { .. } | Self::Denied { .. } => true,
+            Self::Retry | Self::Approved { .. } => false,
+        }
+    }
+}
+
+/// An answer and what it is an answer to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenAnswer {
+    /// The call.
+    pub call_id: CallId,
+    /// What the call waited for.
+    pub reason: WaitReason,
+    /// How often the call had been started when it began to wait.
+    pub attempt: u32,
+    /// The answer.
+    pub answer: CallAnswer,
+}

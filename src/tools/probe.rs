@@ -1,0 +1,78 @@
+//! Asking a tool's own server what became of a call whose answer was lost.
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, Request, StatusCode};
+use serde_json::value::to_raw_value;
+
+use super::CallRequest;
+use super::arguments::Arguments;
+use super::egress::Clients;
+use super::http::{FENCE, HttpCall, IDEMPOTENCY_KEY};
+use super::template::{UrlTemplate, percent_encode};
+use crate::domain::tool::HttpTool;
+use crate::domain::wait::CallAnswer;
+
+/// The argument of a probe's URL that is the call's id, whatever the model sent under this name.
+pub(super) const CALL_ID: &str = "tool_call_id";
+
+/// What is asked about a call in doubt.
+#[derive(Debug)]
+pub(super) struct Probe {
+    template: UrlTemplate,
+    headers: HeaderMap,
+    timeout: Duration,
+}
+
+impl Probe {
+    /// Reads a declaration; `None` without one. What is wrong with it was told when the agent was made.
+    pub(super) fn compile(tool: &HttpTool, headers: &HeaderMap, timeout: Duration) -> Option<Self> {
+        let template = UrlTemplate::parse(tool.probe_url.as_deref()?).ok()?;
+        Some(Self { template, headers: headers.clone(), timeout })
+    }
+
+    /// Asks once; `None` when what comes back tells nothing about the call.
+    pub(super) async fn ask(
+        &self,
+        call: &HttpCall,
+        clients: &Clients,
+        (request, arguments): (&CallRequest, &Arguments),
+    ) -> Option<CallAnswer> {
+        let asking = self.exchange(call, clients, request, arguments);
+        tokio::time::timeout(self.timeout, asking).await.ok().flatten()
+    }
+
+    async fn exchange(
+        &self,
+        call: &HttpCall,
+        clients: &Clients,
+        request: &CallRequest,
+        arguments: &Arguments,
+    ) -> Option<CallAnswer> {
+        let asked = self.request(request, arguments)?;
+        let client = clients.admit(asked.url()).ok()?;
+        let response = client.execute(asked).await.ok()?;
+        match response.status() {
+            StatusCode::NOT_FOUND => Some(CallAnswer::Retry),
+            status if status.is_success() => {
+                let output = call.take(response).await.ok()?.said;
+                Some(CallAnswer::Succeeded { output })
+            }
+            _ => None,
+        }
+    }
+
+    fn request(&self, request: &CallRequest, arguments: &Arguments) -> Option<Request> {
+        let mut arguments = arguments.clone();
+        let id = to_raw_value(request.call_id.as_str()).ok()?;
+        arguments.insert(CALL_ID.to_owned(), id);
+        let url = self.template.fill(&arguments, &[]).ok()?;
+        let mut asked = Request::new(Method::GET, url);
+        asked.headers_mut().clone_from(&self.headers);
+        let key = HeaderValue::from_str(&percent_encode(request.call_id.as_str())).ok()?;
+        asked.headers_mut().insert(IDEMPOTENCY_KEY, key);
+        asked.headers_mut().insert(FENCE, HeaderValue::from(request.epoch));
+        Some(asked)
+    }
+}
