@@ -22,6 +22,8 @@ labels! {
         MemoryWrite = "memory:write",
         /// Put text into the system voice of a thread.
         MemorySystem = "memory:system",
+        /// Create, change and archive skills.
+        ToolsWrite = "tools:write",
         /// Read the exact bytes that went to models and came back, which no rule redacts.
         LedgerRead = "ledger:read",
         /// Everything, keys included.

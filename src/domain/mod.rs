@@ -26,6 +26,7 @@
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
+//! | skill, front matter | instructions and tools that are loaded when a task calls for them / what heads their file |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
 //! | tombstone | what is left of what was erased |
 //! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
@@ -59,6 +60,7 @@ pub mod run;
 pub mod run_message;
 pub mod schedule;
 pub mod script;
+pub mod skill;
 pub mod step;
 pub mod tag;
 pub mod thread;

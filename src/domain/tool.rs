@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::id::CallId;
+use super::skill::LOAD_SKILL;
 pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
 };
@@ -16,7 +17,7 @@ use crate::labels;
 pub const FINAL_ANSWER: &str = "final_answer";
 
 /// Names that no declared tool may take.
-pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
+pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, LOAD_SKILL];
 
 /// A tool an agent may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -271,6 +272,9 @@ pub struct PlannedCall {
     /// The outcome of a call that needs nothing from outside: one that is refused before it is sent,
     /// or the answer itself.
     pub settled: Option<ToolOutcome>,
+    /// Names of the tools that may be called once it has succeeded; only of a call that is settled, and
+    /// only those that could not be called before.
+    pub brings: Vec<String>,
 }
 
 labels! {

@@ -13,6 +13,7 @@ use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::memory::Finding;
 use crate::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use crate::domain::schedule::Firing;
+use crate::domain::skill::Skill;
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
@@ -155,6 +156,7 @@ async fn prepare(
         .into_iter()
         .chain(budget.time_ms.map(Duration::from_millis))
         .min();
+    let skills = agent.skills.iter().map(|skill| (skill.id, skill.version)).collect();
     let (agent_id, agent_version) = agent.stored.unzip();
     Ok(NewRun {
         run: Run {
@@ -168,6 +170,7 @@ async fn prepare(
             facts: RunFacts::accepted(),
         },
         inline_agent: agent_id.is_none().then_some(agent.spec),
+        skills,
         new_thread,
         reset,
         max_steps: start.max_steps,
@@ -203,6 +206,8 @@ fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Ut
 pub(super) struct Chosen {
     /// What it is.
     pub(super) spec: AgentSpec,
+    /// Its skills as they are now.
+    pub(super) skills: Vec<Skill>,
     stored: Option<(Uuid, i32)>,
 }
 
@@ -214,7 +219,8 @@ pub(super) async fn choose_agent(
     match which {
         WhichAgent::Inline(spec) => {
             super::agents::check(&context.parts.toolbox, &spec, "/agent")?;
-            Ok(Chosen { spec: *spec, stored: None })
+            let skills = super::skills::check(context, tenant, &spec, "/agent").await?;
+            Ok(Chosen { spec: *spec, skills, stored: None })
         }
         WhichAgent::Stored(which, version) => {
             let agent = agents::get(context.store(), tenant, &which, version).await?;
@@ -222,7 +228,9 @@ pub(super) async fn choose_agent(
             if agent.archived_at.is_some() {
                 return Err(AgentlingError::Gone { kind: "agent" });
             }
-            Ok(Chosen { stored: Some((agent.id.uuid(), agent.version)), spec: agent.spec })
+            let skills = super::skills::pinned(context, tenant, &agent.spec).await?;
+            let stored = Some((agent.id.uuid(), agent.version));
+            Ok(Chosen { stored, skills, spec: agent.spec })
         }
     }
 }

@@ -39,6 +39,7 @@ mod replies;
 mod sanitise;
 mod schedules;
 mod sent;
+mod skills;
 mod steer;
 mod tail;
 mod takeover;
@@ -82,6 +83,7 @@ use crate::domain::id::{RunId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
+use crate::domain::skill::SkillSpec;
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
@@ -188,6 +190,27 @@ impl Engine {
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
         agents::check(&self.context.parts.toolbox, spec, at)
+    }
+
+    /// Whether the skills that an agent names can be named.
+    ///
+    /// # Errors
+    /// When one of them is not there, is archived or is there twice, or two of all its tools have one
+    /// name.
+    pub async fn check_skills(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+    ) -> Result<(), AgentlingError> {
+        skills::check(&self.context, tenant, spec, "").await.map(drop)
+    }
+
+    /// Whether the tools of a skill can be stored.
+    ///
+    /// # Errors
+    /// As for those of an agent.
+    pub fn check_skill(&self, spec: &SkillSpec) -> Result<(), AgentlingError> {
+        skills::check_spec(&self.context.parts.toolbox, spec)
     }
 
     /// How a thread that is created now frames its history.

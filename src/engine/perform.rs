@@ -71,7 +71,7 @@ impl Performer {
         redactor: &Arc<Redactor>,
         (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
-        let (agent, framing) = (&loaded.agent, &loaded.framing);
+        let (agent, framing) = ((&loaded.agent, &*loaded.skills), &loaded.framing);
         Self {
             context: Arc::clone(context),
             prompter: Prompter::new(&context.parts.toolbox, agent, framing, redactor),
@@ -136,8 +136,7 @@ impl Performer {
                 let call = Arc::new(ModelCall { timeout, ..call });
                 let in_flight = InFlight::of(&call, shortening.as_ref());
                 self.in_flight.clone_from(&in_flight);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
                 let freshness = self.freshness.clone();
@@ -151,8 +150,7 @@ impl Performer {
             }
             Effect::CallTool { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let freshness = self.freshness.clone();
                 Box::pin(async move {
                     let attempt = request.attempt;
@@ -163,8 +161,7 @@ impl Performer {
             }
             Effect::Probe { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 Box::pin(async move {
                     let answer = context.parts.toolbox.probe(&tools, &request).await;
                     let CallRequest { call_id, attempt, .. } = request;

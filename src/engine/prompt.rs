@@ -10,6 +10,7 @@ use super::redaction::logged;
 use crate::domain::agent::AgentSpec;
 use crate::domain::model::ModelSpec;
 use crate::domain::request::BodyHash;
+use crate::domain::skill::{Skill, SkillLine};
 use crate::domain::step::StepContent;
 use crate::domain::thread::Framing;
 use crate::machine::state::State;
@@ -25,8 +26,10 @@ use crate::tools::{ToolSet, Toolbox};
 pub(super) struct Prompter {
     /// Who asks.
     pub(super) agent: Arc<AgentSpec>,
-    /// What its model may call.
-    pub(super) tools: Arc<ToolSet>,
+    /// What its model may call from the start.
+    tools: Arc<ToolSet>,
+    /// The skills that it is told of.
+    skills: Arc<[SkillLine]>,
     /// What its model can do.
     pub(super) profile: Profile,
     /// How the thread frames what others wrote.
@@ -75,29 +78,37 @@ impl Asked {
 impl Prompter {
     pub(super) fn new(
         toolbox: &Toolbox,
-        agent: &AgentSpec,
+        (agent, skills): (&AgentSpec, &[Skill]),
         framing: &Framing,
         redactor: &Arc<Redactor>,
     ) -> Self {
         Self {
-            tools: Arc::new(toolbox.toolset(agent).logging(logged(redactor))),
+            tools: Arc::new(toolbox.toolset_with(agent, skills).logging(logged(redactor))),
+            skills: skills.iter().map(SkillLine::from).collect(),
             redactor: Arc::clone(redactor),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(framing),
-            limits: OutputLimits::from(agent),
+            limits: OutputLimits::from(agent).with_skills(skills),
             agent: Arc::new(agent.clone()),
         }
+    }
+
+    /// What the model may call after a history.
+    pub(super) fn tools(&self, steps: &[StepContent]) -> Arc<ToolSet> {
+        self.tools.after(steps)
     }
 
     /// The call of an attempt at a turn, which may take this long.
     pub(super) fn call(&self, told: Told<'_>, asked: Asked, timeout: Duration) -> ModelCall {
         let (model, profile) = self.model(asked.fallback);
+        let tools = self.tools(told.steps);
         let input = RenderInput {
             model,
             instructions: self.agent.instructions.as_deref(),
+            skills: &self.skills,
             steps: told.steps,
             first_seq: told.first_seq,
-            tools: self.tools.definitions(),
+            tools: tools.definitions(),
             closing: told.closing,
             output_schema: self.agent.output_schema.as_ref(),
             framing: &self.framing,

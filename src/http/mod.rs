@@ -27,6 +27,7 @@ mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod skills;
 mod threads;
 mod time;
 mod webhooks;
@@ -58,6 +59,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(skills::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
 }

@@ -48,6 +48,9 @@ pub enum Conflict {
     /// Another agent has the name.
     #[error("another agent has this name")]
     AgentNameTaken,
+    /// Another skill has the name.
+    #[error("another skill has this name")]
+    SkillNameTaken,
     /// The thread has an active run.
     #[error("the thread has an active run")]
     ThreadBusy {
@@ -177,6 +180,7 @@ impl Meaning {
 fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
         "agent_name" => Some(Conflict::AgentNameTaken),
+        "skill_name" => Some(Conflict::SkillNameTaken),
         "budget_is_kept" => Some(Conflict::BudgetExhausted),
         "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),

@@ -16,6 +16,7 @@ mod probe;
 mod response;
 mod schema;
 mod shape;
+mod skills;
 mod spec;
 mod template;
 mod toolset;
@@ -27,13 +28,14 @@ use std::sync::Arc;
 
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
 pub use post::Post;
-pub use spec::{SpecFinding, SpecProblem, check_spec};
+pub use spec::{MAX_TOOLS, SpecFinding, SpecProblem, check_spec, check_tools};
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::CallId;
-use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::skill::Skill;
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
 use egress::Clients;
@@ -83,6 +85,11 @@ impl Toolbox {
         check_spec(spec, self.clients.policy())
     }
 
+    /// Everything that is wrong with the tools of a skill.
+    pub fn check_tools(&self, tools: &[ToolSpec]) -> Vec<SpecFinding> {
+        check_tools(tools, self.clients.policy())
+    }
+
     /// Whether a URL that callers named may be called.
     ///
     /// # Errors
@@ -101,6 +108,11 @@ impl Toolbox {
         ToolSet::compile(spec, &self.schemas)
     }
 
+    /// Compiles the tools of an agent that has skills, once for a run.
+    pub fn toolset_with(&self, spec: &AgentSpec, skills: &[Skill]) -> ToolSet {
+        self.toolset(spec).with_skills(spec, skills, &self.schemas)
+    }
+
     /// Asks what became of a call whose answer was lost; `None` when that is not known.
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
@@ -115,7 +127,7 @@ impl Toolbox {
             Reading::Send { call: tool, arguments, .. } => {
                 tool.send(&self.clients, call, &arguments).await
             }
-            Reading::Answer(output) => Ok(output),
+            Reading::Answer(output) | Reading::Loads { output, .. } => Ok(output),
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),

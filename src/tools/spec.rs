@@ -14,7 +14,8 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
-const MAX_TOOLS: usize = 128;
+/// The most tools that a model is told of.
+pub const MAX_TOOLS: usize = 128;
 const MAX_DESCRIPTION: usize = 4_096;
 const MAX_URL: usize = 2_048;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
@@ -58,27 +59,25 @@ impl SpecFinding {
 /// Everything that is wrong with the tools and schemas of an agent.
 pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
     let mut check = Check { egress, findings: Vec::new() };
-    if spec.tools.len() > MAX_TOOLS {
-        check.invalid("/tools", &format!("an agent has at most {MAX_TOOLS} tools"));
-        return check.findings;
-    }
-    let mut names = BTreeSet::new();
-    for (index, tool) in spec.tools.iter().enumerate() {
-        let at = format!("/tools/{index}");
-        if !names.insert(tool.tool_name()) {
-            let text = format!("another tool is named {:?} as well", tool.tool_name());
-            check.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
-        }
-        match tool {
-            ToolSpec::Http(tool) => check.http(tool, &at),
-            ToolSpec::Client(tool) => check.client(tool, &at),
-            ToolSpec::Builtin(_) => {}
-        }
-    }
+    check.tools(&spec.tools);
     if let Some(schema) = &spec.output_schema {
         check.schema(schema, "/output_schema", Unnamed::AsDeclared);
     }
     check.findings
+}
+
+/// Everything that is wrong with the tools of a skill.
+pub fn check_tools(tools: &[ToolSpec], egress: &EgressPolicy) -> Vec<SpecFinding> {
+    let mut check = Check { egress, findings: Vec::new() };
+    for (index, _) in tools.iter().enumerate().filter(|(_, tool)| is_builtin(tool)) {
+        check.invalid(&format!("/tools/{index}/kind"), "a skill brings no tool of the server itself");
+    }
+    check.tools(tools);
+    check.findings
+}
+
+const fn is_builtin(tool: &ToolSpec) -> bool {
+    matches!(tool, ToolSpec::Builtin(_))
 }
 
 struct Check<'a> {
@@ -87,6 +86,25 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    fn tools(&mut self, tools: &[ToolSpec]) {
+        if tools.len() > MAX_TOOLS {
+            return self.invalid("/tools", &format!("there are at most {MAX_TOOLS} tools"));
+        }
+        let mut names = BTreeSet::new();
+        for (index, tool) in tools.iter().enumerate() {
+            let at = format!("/tools/{index}");
+            if !names.insert(tool.tool_name()) {
+                let text = format!("another tool is named {:?} as well", tool.tool_name());
+                self.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
+            }
+            match tool {
+                ToolSpec::Http(tool) => self.http(tool, &at),
+                ToolSpec::Client(tool) => self.client(tool, &at),
+                ToolSpec::Builtin(_) => {}
+            }
+        }
+    }
+
     fn add(&mut self, code: SpecProblem, pointer: &str, message: String) {
         self.findings.push(SpecFinding::new(code, pointer, message));
     }

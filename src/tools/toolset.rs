@@ -1,6 +1,6 @@
 //! The tools of one run: what the model is told about them, and what its calls mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,9 +11,11 @@ use super::http::HttpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
+use super::skills::{self, Shelf, Stocked};
 use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
-use crate::domain::step::ErrorDetail;
+use crate::domain::skill::{LOAD_SKILL, Skill, brought};
+use crate::domain::step::{ErrorDetail, StepContent};
 use crate::domain::tool::{
     EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
     Verdict,
@@ -26,8 +28,8 @@ const MAX_NAME: usize = 64;
 type Checked = Result<Arc<Schema>, String>;
 
 /// What the log is told of a text.
-#[derive(Default)]
-pub(super) struct LogText(Option<Box<MakeText>>);
+#[derive(Clone, Default)]
+pub(super) struct LogText(Option<Arc<MakeText>>);
 
 type MakeText = dyn Fn(&str) -> String + Send + Sync;
 
@@ -44,18 +46,20 @@ impl std::fmt::Debug for LogText {
 }
 
 /// The tools of an agent, compiled once for a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
     declared: BTreeMap<String, Entry>,
     answer: Checked,
     has_output_schema: bool,
+    shelf: Arc<Shelf>,
+    load: Checked,
     pub(super) redact_errors: bool,
     pub(super) log: LogText,
 }
 
-#[derive(Debug)]
-struct Entry {
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
     call: Result<Runs, String>,
     parameters: Checked,
     parallel_safe: bool,
@@ -63,10 +67,10 @@ struct Entry {
 }
 
 /// Who runs the calls of a tool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Runs {
     /// The server, by calling a URL.
-    Here(Box<HttpCall>),
+    Here(Arc<HttpCall>),
     /// The caller.
     Elsewhere,
 }
@@ -79,6 +83,8 @@ pub(super) enum Reading<'a> {
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
     Answer(Output),
+    /// It takes up a skill, after which these tools may be called.
+    Loads { output: Output, brings: Vec<String> },
     /// It is refused.
     Refused { error: ToolCallError, unparsable: bool },
 }
@@ -98,25 +104,80 @@ impl ToolSet {
             declared,
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
+            shelf: Arc::default(),
+            load: schemas.get(&skills::definition().parameters, Unnamed::AsDeclared),
             redact_errors: spec.redact_errors,
             log: LogText::default(),
         }
     }
 
+    /// The same tools, and one that loads these skills.
+    pub(super) fn with_skills(
+        mut self,
+        spec: &AgentSpec,
+        skills: &[Skill],
+        schemas: &SchemaCache,
+    ) -> Self {
+        if !skills.is_empty() {
+            let taken: BTreeSet<String> = self.declared.keys().cloned().collect();
+            let stock = |tool: &ToolSpec| {
+                Some(Stocked { definition: definition(tool)?, entry: entry(tool, spec, schemas)? })
+            };
+            self.shelf = Arc::new(Shelf::of(skills, taken, stock));
+            self.add_definitions([skills::definition()]);
+        }
+        self
+    }
+
+    /// The tools after a history: those of the skills that were loaded in it are there too.
+    #[must_use]
+    pub fn after(self: &Arc<Self>, steps: &[StepContent]) -> Arc<Self> {
+        if self.shelf.is_empty() {
+            return Arc::clone(self);
+        }
+        let loaded = self.shelf.tools(&brought(steps));
+        if loaded.is_empty() {
+            return Arc::clone(self);
+        }
+        let mut after = Self::clone(self);
+        let end = after.definitions.pop();
+        after.add_definitions(loaded.iter().map(|tool| tool.definition.clone()));
+        after.definitions.extend(end);
+        for Stocked { definition, entry } in loaded {
+            after.declared.insert(definition.name, entry);
+        }
+        Arc::new(after)
+    }
+
+    /// Adds definitions ahead of the last one.
+    fn add_definitions(&mut self, more: impl IntoIterator<Item = ToolDefinition>) {
+        let last = self.definitions.pop();
+        self.definitions.extend(more);
+        self.definitions.extend(last);
+    }
+
     /// The same tools; what the log is told of their failures is made by a function.
     #[must_use]
     pub fn logging(self, text: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
-        Self { log: LogText(Some(Box::new(text))), ..self }
+        Self { log: LogText(Some(Arc::new(text))), ..self }
     }
 
-    /// What the model is told: the declared tools in their order, `final_answer` last.
+    /// What the model is told: the declared tools in their order, those of loaded skills, `load_skill`
+    /// where there are skills, and `final_answer`.
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.definitions
     }
 
     /// What the machine has to know about every call of a reply, in call order.
     pub fn plan(&self, reply: &Reply) -> Vec<PlannedCall> {
-        reply.tool_calls().map(|call| self.plan_call(call)).collect()
+        // What one call of a reply brings, another one need not.
+        let mut coming = BTreeSet::new();
+        let plan = |call| {
+            let mut planned = self.plan_call(call);
+            planned.brings.retain(|name| coming.insert(name.clone()));
+            planned
+        };
+        reply.tool_calls().map(plan).collect()
     }
 
     /// Whether a text answer fits the output schema; `None` without one.
@@ -148,6 +209,7 @@ impl ToolSet {
             unparsable: false,
             waits: WaitRules::NONE,
             settled: None,
+            brings: Vec::new(),
         };
         match self.read(&part.name, &part.arguments) {
             Reading::Send { call, parallel_safe, waits, .. } => {
@@ -155,6 +217,9 @@ impl ToolSet {
             }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
+            Reading::Loads { output, brings } => {
+                PlannedCall { settled: settled(Ok(output)), brings, ..plain }
+            }
             Reading::Refused { error, unparsable } => {
                 PlannedCall { unparsable, settled: settled(Err(error)), ..plain }
             }
@@ -177,6 +242,9 @@ impl ToolSet {
         }
         if name == FINAL_ANSWER {
             return self.read_answer(&value, arguments);
+        }
+        if name == LOAD_SKILL && !self.shelf.is_empty() {
+            return self.read_load(&value);
         }
         self.read_declared(name, &value, arguments)
     }
@@ -214,6 +282,17 @@ impl ToolSet {
         }
     }
 
+    fn read_load(&self, arguments: &Value) -> Reading<'_> {
+        if let Err(refusal) = fitting(&self.load, arguments) {
+            return refusal;
+        }
+        let can_call = |name: &str| self.declared.contains_key(name);
+        match self.shelf.load(arguments, (self.declared.len(), can_call)) {
+            Ok((output, brings)) => Reading::Loads { output, brings },
+            Err(error) => Reading::Refused { error, unparsable: false },
+        }
+    }
+
     fn unknown(&self, name: &str) -> String {
         let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
         let names: Vec<_> = self
@@ -248,7 +327,7 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
     Some(match tool {
         ToolSpec::Http(tool) => Entry {
             call: HttpCall::compile(tool, spec.tool_timeout_ms)
-                .map(|call| Runs::Here(Box::new(call))),
+                .map(|call| Runs::Here(Arc::new(call))),
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),

@@ -56,7 +56,7 @@ pub(super) fn drive(
     let mut driver = Driver {
         context,
         limits: Limits::of(&loaded.agent, loaded.max_steps),
-        prompter: Prompter::new(toolbox, &loaded.agent, &loaded.framing, redactor),
+        prompter: Prompter::new(toolbox, (&loaded.agent, &loaded.skills), &loaded.framing, redactor),
         compactor: Compactor::of(&loaded, redactor),
         journal: Journal::of(&loaded),
         state: fold(records_of(&loaded)),
@@ -216,7 +216,7 @@ impl Driver<'_> {
                 if entry.is_none() {
                     self.miss(Missing::Requests);
                 }
-                let tools = &self.prompter.tools;
+                let tools = self.prompter.tools(&self.journal.history);
                 let verdict = reply.text().and_then(|text| tools.verdict(&text));
                 // What became of a call is on record, whoever it had to wait for.
                 let unwaited = |call| PlannedCall { waits: WaitRules::NONE, ..call };

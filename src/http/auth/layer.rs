@@ -56,6 +56,7 @@ scopes! {
     MemoryRead = MemoryRead,
     MemoryWrite = MemoryWrite,
     MemorySystem = MemorySystem,
+    ToolsWrite = ToolsWrite,
     LedgerRead = LedgerRead,
     AdminOnly = Admin,
 }

@@ -10,6 +10,7 @@ use crate::domain::caller::Scope;
 use crate::domain::id::{CallId, ErrorId, RunId};
 use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
+use crate::domain::skill::SkillFile;
 use crate::domain::run::{FailureCause, RunStatus};
 use crate::store::{Conflict, StoreError};
 
@@ -46,6 +47,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (unknown.into(), "outcome-unknown"),
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
+        (conflict(Conflict::SkillNameTaken), "id-conflict"),
+        (SkillFile::read("---").unwrap_err().into(), "skill-load-error"),
         (conflict(Conflict::IdTaken), "id-conflict"),
         (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),

@@ -198,7 +198,11 @@ impl<'a> Conversation<'a> {
                 self.say_as_system(&self.marked(&system.text, Voice::System));
             }
             StepContent::Context(block) => self.change_context(block),
-            StepContent::Tools(tools) => self.announce(tools),
+            StepContent::Tools(tools) => {
+                self.announce(tools);
+                // It stands between the reply that brought the tools and an answer that this reply gave.
+                self.answered = before;
+            }
             // It was told in place of what it stands for.
             StepContent::Summary(_) => self.answered = before,
             StepContent::Final(answer) => self.append_final(answer, &before),
