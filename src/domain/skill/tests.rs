@@ -43,7 +43,8 @@ fn a_file_that_does_not_begin_with_exactly_three_dashes_is_all_text() {
         let text = format!("{first}\nname: a\n---\nDo.");
         let file = SkillFile::read(&text).unwrap();
         let spec = file.clone().spec(Some("n".to_owned()), Some("d".to_owned())).unwrap();
-        assert_eq!(spec.instructions, text.trim_start_matches('\n').trim_start_matches('\u{feff}'), "{first:?}");
+        let told = text.strip_prefix('\u{feff}').unwrap_or(&text).trim_start_matches('\n');
+        assert_eq!(spec.instructions, told, "{first:?}");
         assert_eq!(file.spec(None, None).unwrap_err().findings[0].pointer, "/name", "{first:?}");
     }
 }
@@ -84,7 +85,7 @@ fn what_is_wrong_is_told_with_its_line_or_its_place() {
     assert_eq!(told("name: [a]").0, "/name");
     assert_eq!(told("name: a\ndescription: {a: b}").0, "/description");
     assert_eq!(told("name: a\ndescription: b\ntools: none").0, "/tools");
-    assert_eq!(told("tools:\n- kind: shell\n  name: rm").0, "/tools/0");
+    assert_eq!(told("tools:\n- kind: shell\n  name: rm").0, "/tools/0/kind");
     assert_eq!(told("tools:\n- {}").0, "/tools/0");
     assert_eq!(told("metadata:\n  a: [b]").0, "/metadata/a");
     assert_eq!(told("description: b").0, "/name");
@@ -99,7 +100,6 @@ fn nothing_in_front_matter_unfolds() {
         "base: &b {name: a}\n<<: *b",
         "<<: {name: a}",
         "name: a\n--- \nname: b",
-        "name: !!binary YQ==",
         "name: !shell a",
         "? [a]\n: b",
     ] {

@@ -20,6 +20,7 @@ mod redaction;
 mod render;
 mod runs;
 mod schedules;
+mod skills;
 mod steps;
 mod threads;
 mod threads_fork;

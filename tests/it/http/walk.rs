@@ -14,7 +14,7 @@ use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 9] = [
+const SCOPES: [&str; 10] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -22,6 +22,7 @@ const SCOPES: [&str; 9] = [
     "memory:read",
     "memory:write",
     "memory:system",
+    "tools:write",
     "ledger:read",
     "admin",
 ];
@@ -46,6 +47,7 @@ const FORK: &str = r#"{"at_seq":1}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
+const SKILL: &str = r#"{"name":"b","description":"d","instructions":"i"}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
@@ -97,6 +99,13 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("schedules_get", "runs:read", Takes::Nothing),
     ("schedules_list", "runs:read", Takes::Nothing),
     ("schedules_put", "runs:write", Takes::Json(SCHEDULE)),
+    ("skills_archive", "tools:write", Takes::Nothing),
+    ("skills_create", "tools:write", Takes::Json(SKILL)),
+    ("skills_get", "agents:read", Takes::Nothing),
+    ("skills_list", "agents:read", Takes::Nothing),
+    ("skills_put", "tools:write", Takes::Json(SKILL)),
+    ("skills_version", "agents:read", Takes::Nothing),
+    ("skills_versions", "agents:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),
     ("steps_request_body", "ledger:read", Takes::Nothing),
     ("steps_request_response", "ledger:read", Takes::Nothing),
@@ -227,6 +236,7 @@ struct World {
     webhook: Value,
     delivery: Value,
     schedule: Value,
+    skill: Value,
 }
 
 impl World {
@@ -238,6 +248,8 @@ impl World {
         let webhook = app.post("/v1/webhooks", &hook).await.expect(201);
         let schedule: Value = serde_json::from_str(SCHEDULE).unwrap();
         let schedule = app.post("/v1/schedules", &schedule).await.expect(201);
+        let skill = json!({"name": "s", "description": "d", "instructions": "i"});
+        let skill = app.post("/v1/skills", &skill).await.expect(201);
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/webhooks/{}/deliveries", webhook["id"].as_str().unwrap());
         let delivery = app.all(&path).await[0].clone();
@@ -254,7 +266,7 @@ impl World {
                 SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
             lacking.push((lacked, mint_key(&app, "default", &held).await));
         }
-        Self { app, foreign, lacking, agent, run, step, request, webhook, delivery, schedule }
+        Self { app, foreign, lacking, agent, run, step, request, webhook, delivery, schedule, skill }
     }
 
     /// The operation's path with what is really there.
@@ -273,6 +285,8 @@ impl World {
             .replace("{webhook_id}", &text(&self.webhook["id"]))
             .replace("{delivery_id}", &text(&self.delivery["id"]))
             .replace("{schedule_id}", &text(&self.schedule["id"]))
+            .replace("{skill_id}", &text(&self.skill["id"]))
+            .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")
             .replace("{block_id}", "user")
