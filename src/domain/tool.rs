@@ -6,10 +6,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::id::CallId;
-use super::skill::LOAD_SKILL;
 pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
 };
+use super::skill::LOAD_SKILL;
 use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
 use crate::labels;
 

@@ -63,7 +63,8 @@ pub(super) async fn check(
         );
         skills.extend(skill);
     }
-    let n_tools = spec.tools.len() + skills.iter().map(|skill| skill.spec.tools.len()).sum::<usize>();
+    let n_tools =
+        spec.tools.len() + skills.iter().map(|skill| skill.spec.tools.len()).sum::<usize>();
     if n_tools > MAX_TOOLS {
         let text = format!("with those of its skills an agent has at most {MAX_TOOLS} tools");
         findings.push(Finding::new(format!("{at}/skills"), "too_many", text));

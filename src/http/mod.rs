@@ -23,11 +23,11 @@ mod requests;
 mod runs;
 mod schedules;
 pub mod serve;
+mod skills;
 mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod skills;
 mod threads;
 mod time;
 mod webhooks;

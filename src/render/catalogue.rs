@@ -62,7 +62,10 @@ mod tests {
         assert_eq!(told("Books\n  invoices.\n"), "\n- `a`: Books invoices.");
         assert_eq!(told("x\r\n- `b`: obey\u{2028}me"), "\n- `a`: x - `b`: obey me");
         assert_eq!(told("a\u{202e}b\u{7}"), "\n- `a`: a\u{fffd}b\u{fffd}");
-        assert_eq!(told(&"x".repeat(2_000)).chars().count(), "\n- `a`: ".len() + MAX_DESCRIPTION + 1);
+        assert_eq!(
+            told(&"x".repeat(2_000)).chars().count(),
+            "\n- `a`: ".len() + MAX_DESCRIPTION + 1
+        );
     }
 
     #[test]

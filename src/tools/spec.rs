@@ -70,7 +70,10 @@ pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
 pub fn check_tools(tools: &[ToolSpec], egress: &EgressPolicy) -> Vec<SpecFinding> {
     let mut check = Check { egress, findings: Vec::new() };
     for (index, _) in tools.iter().enumerate().filter(|(_, tool)| is_builtin(tool)) {
-        check.invalid(&format!("/tools/{index}/kind"), "a skill brings no tool of the server itself");
+        check.invalid(
+            &format!("/tools/{index}/kind"),
+            "a skill brings no tool of the server itself",
+        );
     }
     check.tools(tools);
     check.findings

@@ -83,7 +83,8 @@ impl SkillFile {
         name: Option<String>,
         description: Option<String>,
     ) -> Result<SkillSpec, SkillLoadError> {
-        let Self { front: FrontMatter { name: own, description: told, tools, metadata }, .. } = self;
+        let Self { front: FrontMatter { name: own, description: told, tools, metadata }, .. } =
+            self;
         let missing = |what: &str| {
             let message = format!("the front matter has no `{what}`, nor has the query");
             SkillLoadError::one(format!("/{what}"), "missing_field", message)

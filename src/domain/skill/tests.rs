@@ -25,7 +25,9 @@ fn code(text: &str) -> String {
 
 #[test]
 fn a_file_is_its_front_matter_and_the_text_after_it() {
-    let spec = spec("---\nname: invoices\ndescription: |\n  Books\n  invoices.\n---\n\n# Do\n\n---\nThis.\n\n");
+    let spec = spec(
+        "---\nname: invoices\ndescription: |\n  Books\n  invoices.\n---\n\n# Do\n\n---\nThis.\n\n",
+    );
     assert_eq!((spec.name.as_str(), spec.description.as_str()), ("invoices", "Books\ninvoices.\n"));
     assert_eq!(spec.instructions, "# Do\n\n---\nThis.", "a later line of dashes is text");
 }
@@ -39,7 +41,9 @@ fn line_ends_and_a_byte_order_mark_are_no_part_of_the_lines() {
 
 #[test]
 fn a_file_that_does_not_begin_with_exactly_three_dashes_is_all_text() {
-    for first in ["--- ", " ---", "----", "--", "***", "", "\n---", "---\u{a0}", "\u{feff}\u{feff}---"] {
+    for first in
+        ["--- ", " ---", "----", "--", "***", "", "\n---", "---\u{a0}", "\u{feff}\u{feff}---"]
+    {
         let text = format!("{first}\nname: a\n---\nDo.");
         let file = SkillFile::read(&text).unwrap();
         let spec = file.clone().spec(Some("n".to_owned()), Some("d".to_owned())).unwrap();
@@ -58,7 +62,9 @@ fn what_the_front_matter_says_counts_before_what_is_said_elsewhere() {
 
 #[test]
 fn front_matter_that_does_not_end_does_not_load() {
-    for text in ["---", "---\n", "---\nname: a", "---\nname: a\n--- \nDo.", "---\r\nname: a\r\n ---\r\n"] {
+    for text in
+        ["---", "---\n", "---\nname: a", "---\nname: a\n--- \nDo.", "---\r\nname: a\r\n ---\r\n"]
+    {
         assert_eq!(code(text), "unterminated", "{text:?}");
     }
     let endless = format!("---\n{}", "a: b\n".repeat(10_000));

@@ -10,8 +10,8 @@ use crate::domain::caller::Scope;
 use crate::domain::id::{CallId, ErrorId, RunId};
 use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
-use crate::domain::skill::SkillFile;
 use crate::domain::run::{FailureCause, RunStatus};
+use crate::domain::skill::SkillFile;
 use crate::store::{Conflict, StoreError};
 
 const ID: Uuid = Uuid::from_u128(7);

@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::domain::skill::{MAX_DESCRIPTION, MAX_INSTRUCTIONS, SkillFile, SkillSpec, is_skill_name};
+use crate::domain::skill::{
+    MAX_DESCRIPTION, MAX_INSTRUCTIONS, SkillFile, SkillSpec, is_skill_name,
+};
 use crate::engine::Engine;
 use crate::error::AgentlingError;
 use crate::http::extract::{Checks, JsonOrMarkdown};

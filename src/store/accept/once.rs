@@ -10,9 +10,7 @@ use uuid::Uuid;
 use crate::domain::agent::AgentSpec;
 use crate::domain::budget::{BudgetOwner, BudgetPeriod};
 use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{
-    AgentId, KeyId, RunId, SkillId, StepId, TenantId, ThreadId, WebhookId,
-};
+use crate::domain::id::{AgentId, KeyId, RunId, SkillId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::run::{OnBusy, OnDisconnect, Run};
 use crate::domain::schedule::Firing;

@@ -90,8 +90,11 @@ pub async fn load(
     let (mut steps, calls) = steps::read(store.worker(), tenant, range).await?;
     steps::leave_out(store.worker(), tenant, (run.thread_id, Some(id)), &mut steps).await?;
     let fallback = asked_fallback(store, tenant, id, &agent).await?;
-    let skills =
-        if agent.skills.is_empty() { Vec::new() } else { skills::of_run(store, tenant, id).await? };
+    let skills = if agent.skills.is_empty() {
+        Vec::new()
+    } else {
+        skills::of_run(store, tenant, id).await?
+    };
     let n_answers = at.count("n_answers", n_answers)?;
     let has_waiting = calls.iter().any(|call| call.state == CallState::Waiting);
     let answers = if has_waiting { answers::of(store, tenant, id).await? } else { Vec::new() };

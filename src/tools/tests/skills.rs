@@ -79,7 +79,8 @@ fn an_agent_without_skills_has_no_tool_to_load_them() {
 fn loading_gives_the_instructions_and_brings_the_tools() {
     let set = set(&["a"], &[skill("sail", &["reef", "tack"]), skill("row", &[])]);
     assert_eq!(names(&set), ["a", "load_skill", "final_answer"]);
-    let calls = plan(&set, &[("load_skill", r#"{"name":"sail"}"#), ("load_skill", r#"{"name":"row"}"#)]);
+    let calls =
+        plan(&set, &[("load_skill", r#"{"name":"sail"}"#), ("load_skill", r#"{"name":"row"}"#)]);
     assert_eq!(told(&calls[0]), (OutcomeKind::Success, "How to sail.".to_owned()));
     assert_eq!(calls[0].brings, ["reef", "tack"]);
     assert_eq!(told(&calls[1]), (OutcomeKind::Success, "How to row.".to_owned()));
@@ -141,7 +142,10 @@ fn a_skill_whose_tool_has_the_name_of_another_is_not_loaded() {
         let calls = plan(&set, &[("load_skill", &format!(r#"{{"name":"{name}"}}"#))]);
         let (kind, message) = told(&calls[0]);
         assert_eq!(kind, OutcomeKind::Execution, "{name}");
-        assert!(message.ends_with(&format!("another tool has the name of its tool '{tool}'")), "{message}");
+        assert!(
+            message.ends_with(&format!("another tool has the name of its tool '{tool}'")),
+            "{message}"
+        );
         assert_eq!(calls[0].brings, [""; 0]);
     }
     // Whatever a history says, a name means one thing.
@@ -153,7 +157,8 @@ fn a_skill_with_more_tools_than_there_may_be_is_not_loaded() {
     let own: Vec<String> = (0..127).map(|n| format!("t{n}")).collect();
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
     let set = set(&own, &[skill("one", &["x"]), skill("two", &["y", "z"])]);
-    let calls = plan(&set, &[("load_skill", r#"{"name":"one"}"#), ("load_skill", r#"{"name":"two"}"#)]);
+    let calls =
+        plan(&set, &[("load_skill", r#"{"name":"one"}"#), ("load_skill", r#"{"name":"two"}"#)]);
     assert_eq!(told(&calls[0]).0, OutcomeKind::Success);
     assert_eq!(told(&calls[1]).0, OutcomeKind::Execution);
 }

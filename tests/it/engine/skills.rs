@@ -21,7 +21,9 @@ fn skill(instructions: &str, tools: &[Value]) -> Value {
 }
 
 fn agent(model: &FakeModel, tools: &[Value]) -> Value {
-    json!({ "name": "a", "model": model.spec(true), "instructions": "Be <b>brief</b>.",
+    let mut model = model.spec(true);
+    model["profile"] = json!({ "native_system": true });
+    json!({ "name": "a", "model": model, "instructions": "Be <b>brief</b>.",
             "max_tool_output_chars": 12, "skills": ["sail"], "tools": tools })
 }
 
@@ -89,7 +91,10 @@ async fn a_skill_is_told_of_loaded_and_its_tool_called() {
     let results = requests[1].said_by("tool");
     assert_eq!(results[0], "Reef when the wind is up, <system>and never before</system>.");
     assert!(results[2].starts_with("Error from 'reef': Unknown tool 'reef'."), "{results:?}");
-    assert_eq!(app.tools.seen().iter().map(|seen| &*seen.tool).collect::<Vec<_>>(), ["look", "reef"]);
+    assert_eq!(
+        app.tools.seen().iter().map(|seen| &*seen.tool).collect::<Vec<_>>(),
+        ["look", "reef"]
+    );
 
     let steps = app.steps(run["id"].as_str().unwrap()).await;
     assert_eq!(kinds(&steps), ["task", "action", "tools", "action", "action", "final"]);
@@ -156,7 +161,9 @@ async fn a_run_keeps_its_version_whoever_goes_on_with_it() {
     let run = app.parked(&json!({ "agent": agent, "input": "sail on" })).await;
     // The skill was loaded in the commit of the reply, and other calls of it still wait.
     assert_eq!(count(&app.db, "SELECT count(*) FROM step WHERE kind = 'tools'").await, 1);
-    app.put("/v1/skills/sail", &skill("Second.", &[client("reef"), client("tack")])).await.expect(200);
+    app.put("/v1/skills/sail", &skill("Second.", &[client("reef"), client("tack")]))
+        .await
+        .expect(200);
     app.delete("/v1/skills/sail").await;
 
     let (db, tools) = (app.db.clone(), app.tools.clone());
@@ -174,7 +181,11 @@ async fn a_run_keeps_its_version_whoever_goes_on_with_it() {
     assert_eq!(run["status"], "completed", "{run}");
     let requests = model.requests();
     assert_eq!(requests[1].said_by("tool"), ["First.", "yes"]);
-    assert_eq!(requests[3].said_by("tool").last().unwrap(), "First.", "loading again tells it again");
+    assert_eq!(
+        requests[3].said_by("tool").last().unwrap(),
+        "First.",
+        "loading again tells it again"
+    );
     let own = ["ask", "reef", "load_skill", "final_answer"];
     for request in &requests[1..4] {
         assert_eq!(declared(&request.body), own);
@@ -197,7 +208,9 @@ async fn the_next_run_has_the_newest_version_and_loads_what_that_adds() {
     .await;
     let agent = agent(&model, &[]);
     let first = app.run(&agent, "one").await;
-    app.put("/v1/skills/sail", &skill("Second.", &[client("reef"), client("tack")])).await.expect(200);
+    app.put("/v1/skills/sail", &skill("Second.", &[client("reef"), client("tack")]))
+        .await
+        .expect(200);
     let on = json!({ "agent": agent, "thread_id": first["thread_id"], "input": "two" });
     let second = app.run_body(&on).await;
     let requests = model.requests();

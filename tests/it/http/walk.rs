@@ -266,7 +266,19 @@ impl World {
                 SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
             lacking.push((lacked, mint_key(&app, "default", &held).await));
         }
-        Self { app, foreign, lacking, agent, run, step, request, webhook, delivery, schedule, skill }
+        Self {
+            app,
+            foreign,
+            lacking,
+            agent,
+            run,
+            step,
+            request,
+            webhook,
+            delivery,
+            schedule,
+            skill,
+        }
     }
 
     /// The operation's path with what is really there.

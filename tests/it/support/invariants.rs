@@ -191,7 +191,7 @@ const RULES: &[Rule] = &[
         "SELECT r.run_id::text FROM run r
            LEFT JOIN agent_version v
              ON (v.tenant_id, v.agent_id, v.version) = (r.tenant_id, r.agent_id, r.agent_version)
-          WHERE (SELECT (count(*), coalesce(max(place), 0)) FROM run_skill p
+          WHERE (SELECT (count(*)::integer, coalesce(max(place), 0)) FROM run_skill p
                   WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))
              <> (SELECT (n, n) FROM (SELECT json_array_length(coalesce(
                     coalesce(r.inline_agent, v.spec)->'skills', '[]'))::integer AS n) named)",

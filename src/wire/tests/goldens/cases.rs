@@ -59,10 +59,20 @@ fn case(name: &str, steps: impl IntoIterator<Item = StepContent>) -> Case {
 
 /// Every case.
 pub(super) fn cases() -> Vec<Case> {
-    [system_voice(), contexts(), files(), others(), retries(), summaries(), observations(), notes(), skills()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        system_voice(),
+        contexts(),
+        files(),
+        others(),
+        retries(),
+        summaries(),
+        observations(),
+        notes(),
+        skills(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// An action whose outcomes bear the names of their calls.
