@@ -82,8 +82,9 @@ impl Prompter {
         framing: &Framing,
         redactor: &Arc<Redactor>,
     ) -> Self {
+        let tools = toolbox.stock(toolbox.toolset(agent), agent, skills);
         Self {
-            tools: Arc::new(toolbox.toolset_with(agent, skills).logging(logged(redactor))),
+            tools: Arc::new(tools.logging(logged(redactor))),
             skills: skills.iter().map(SkillLine::from).collect(),
             redactor: Arc::clone(redactor),
             profile: Profile::resolve(&agent.model),

@@ -37,7 +37,7 @@ pub(super) fn catalogue(
         let line = line_of(&words.join(" "), MAX_DESCRIPTION);
         let told = tags.neutralize(&line);
         let escaped = matches!(told, Cow::Owned(_));
-        list.push(&told, &Origin { redacted, escaped, ..place.clone() });
+        list.push(&told, &Origin { escaped, redacted, ..place.clone() });
     }
     Some(list)
 }

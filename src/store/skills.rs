@@ -82,8 +82,8 @@ pub async fn resolve(
     wanted: &[SkillRef],
 ) -> Result<Vec<Option<Skill>>, StoreError> {
     let ids: Vec<Option<Uuid>> =
-        wanted.iter().map(|skill| Some(skill.name().parse::<SkillId>().ok()?.uuid())).collect();
-    let names: Vec<String> = wanted.iter().map(|skill| skill.name().to_owned()).collect();
+        wanted.iter().map(|skill| Some(skill.wanted().parse::<SkillId>().ok()?.uuid())).collect();
+    let names: Vec<String> = wanted.iter().map(|skill| skill.wanted().to_owned()).collect();
     let versions: Vec<Option<i32>> = wanted.iter().map(SkillRef::version).collect();
     let rows = sqlx::query!(
         r#"SELECT wanted.place AS "place!", s.skill_id, v.version, v.spec::text AS "spec!",

@@ -108,9 +108,9 @@ impl Toolbox {
         ToolSet::compile(spec, &self.schemas)
     }
 
-    /// Compiles the tools of an agent that has skills, once for a run.
-    pub fn toolset_with(&self, spec: &AgentSpec, skills: &[Skill]) -> ToolSet {
-        self.toolset(spec).with_skills(spec, skills, &self.schemas)
+    /// Adds what loads the skills of an agent to its tools, and keeps the tools that they bring at hand.
+    pub fn stock(&self, tools: ToolSet, spec: &AgentSpec, skills: &[Skill]) -> ToolSet {
+        tools.with_skills(spec, skills, &self.schemas)
     }
 
     /// Asks what became of a call whose answer was lost; `None` when that is not known.
@@ -127,7 +127,8 @@ impl Toolbox {
             Reading::Send { call: tool, arguments, .. } => {
                 tool.send(&self.clients, call, &arguments).await
             }
-            Reading::Answer(output) | Reading::Loads { output, .. } => Ok(output),
+            Reading::Answer(output) => Ok(output),
+            Reading::Loads(loaded) => Ok(loaded.output),
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),

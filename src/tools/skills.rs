@@ -1,6 +1,7 @@
 //! The skills of a run: what `load_skill` gives, and the tools that come with it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::response::Output;
 use super::spec::MAX_TOOLS;
 use super::toolset::Entry;
 use crate::domain::skill::{LOAD_SKILL, Skill};
-use crate::domain::tool::{OutcomeKind, ToolCallError, ToolDefinition};
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolDefinition, ToolSpec};
 
 /// A tool that may be called once its skill is loaded.
 #[derive(Debug, Clone)]
@@ -16,7 +17,16 @@ pub(super) struct Stocked {
     /// What the model is told about it.
     pub(super) definition: ToolDefinition,
     /// What its calls mean.
-    pub(super) entry: Entry,
+    pub(super) entry: Arc<Entry>,
+}
+
+/// A skill that is loaded.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// Its instructions.
+    pub(super) output: Output,
+    /// The names of its tools that could not be called before.
+    pub(super) brings: Vec<String>,
 }
 
 /// The skills of a run.
@@ -41,7 +51,7 @@ impl Shelf {
     pub(super) fn of(
         skills: &[Skill],
         taken: BTreeSet<String>,
-        stock: impl Fn(&crate::domain::tool::ToolSpec) -> Option<Stocked>,
+        stock: impl Fn(&ToolSpec) -> Option<Stocked>,
     ) -> Self {
         let mut shelf = Self::default();
         let mut seen = taken;
@@ -52,13 +62,12 @@ impl Shelf {
                 instructions: skill.spec.instructions.clone(),
                 tools: stocked.iter().map(|tool| tool.definition.name.clone()).collect(),
             });
-            for tool in stocked {
-                if seen.insert(tool.definition.name.clone()) {
-                    shelf.tools.push(tool);
-                } else {
-                    shelf.clashes.insert(tool.definition.name);
-                }
+            for tool in &stocked {
+                let name = &tool.definition.name;
+                let is_new = seen.insert(name.clone());
+                shelf.clashes.extend((!is_new).then(|| name.clone()));
             }
+            shelf.tools.extend(stocked);
         }
         shelf.tools.retain(|tool| !shelf.clashes.contains(&tool.definition.name));
         shelf
@@ -75,14 +84,14 @@ impl Shelf {
         self.tools.iter().filter(is_named).cloned().collect()
     }
 
-    /// What loading a skill gives, and the names of its tools that cannot be called yet.
+    /// What loading a skill gives.
     ///
     /// A skill that was loaded before is given again: what it said may no longer be in the conversation.
     pub(super) fn load(
         &self,
         arguments: &Value,
         (n_tools, can_call): (usize, impl Fn(&str) -> bool),
-    ) -> Result<(Output, Vec<String>), ToolCallError> {
+    ) -> Result<Loaded, ToolCallError> {
         let wanted = arguments.get("name").and_then(Value::as_str).unwrap_or_default();
         let found = self.skills.iter().find(|skill| skill.name == wanted);
         let skill = found.ok_or_else(|| self.unknown(wanted))?;
@@ -98,7 +107,7 @@ impl Shelf {
                 "The skill '{wanted}' cannot be loaded: with its tools there would be more than {MAX_TOOLS}"
             )));
         }
-        Ok((Output::text(&skill.instructions), brings))
+        Ok(Loaded { output: Output::text(&skill.instructions), brings })
     }
 
     fn unknown(&self, wanted: &str) -> ToolCallError {

@@ -11,7 +11,7 @@ use super::http::HttpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
-use super::skills::{self, Shelf, Stocked};
+use super::skills::{self, Loaded, Shelf, Stocked};
 use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::skill::{LOAD_SKILL, Skill, brought};
@@ -49,7 +49,7 @@ impl std::fmt::Debug for LogText {
 #[derive(Debug, Clone)]
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
-    declared: BTreeMap<String, Entry>,
+    declared: BTreeMap<String, Arc<Entry>>,
     answer: Checked,
     has_output_schema: bool,
     shelf: Arc<Shelf>,
@@ -58,7 +58,7 @@ pub struct ToolSet {
     pub(super) log: LogText,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Entry {
     call: Result<Runs, String>,
     parameters: Checked,
@@ -67,10 +67,10 @@ pub(super) struct Entry {
 }
 
 /// Who runs the calls of a tool.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Runs {
     /// The server, by calling a URL.
-    Here(Arc<HttpCall>),
+    Here(Box<HttpCall>),
     /// The caller.
     Elsewhere,
 }
@@ -83,8 +83,8 @@ pub(super) enum Reading<'a> {
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
     Answer(Output),
-    /// It takes up a skill, after which these tools may be called.
-    Loads { output: Output, brings: Vec<String> },
+    /// It loads a skill.
+    Loads(Box<Loaded>),
     /// It is refused.
     Refused { error: ToolCallError, unparsable: bool },
 }
@@ -98,7 +98,7 @@ impl ToolSet {
             .tools
             .iter()
             .filter_map(|tool| Some((tool.tool_name().to_owned(), entry(tool, spec, schemas)?)));
-        let declared = declared.collect();
+        let declared = declared.map(|(name, entry)| (name, Arc::new(entry))).collect();
         Self {
             definitions,
             declared,
@@ -121,7 +121,8 @@ impl ToolSet {
         if !skills.is_empty() {
             let taken: BTreeSet<String> = self.declared.keys().cloned().collect();
             let stock = |tool: &ToolSpec| {
-                Some(Stocked { definition: definition(tool)?, entry: entry(tool, spec, schemas)? })
+                let entry = Arc::new(entry(tool, spec, schemas)?);
+                Some(Stocked { definition: definition(tool)?, entry })
             };
             self.shelf = Arc::new(Shelf::of(skills, taken, stock));
             self.add_definitions([skills::definition()]);
@@ -217,7 +218,8 @@ impl ToolSet {
             }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
-            Reading::Loads { output, brings } => {
+            Reading::Loads(loaded) => {
+                let Loaded { output, brings } = *loaded;
                 PlannedCall { settled: settled(Ok(output)), brings, ..plain }
             }
             Reading::Refused { error, unparsable } => {
@@ -250,7 +252,7 @@ impl ToolSet {
     }
 
     fn read_declared(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
-        let Some(entry) = self.declared.get(name) else {
+        let Some(entry) = self.declared.get(name).map(Arc::as_ref) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
         if let Err(refusal) = fitting(&entry.parameters, value) {
@@ -288,7 +290,7 @@ impl ToolSet {
         }
         let can_call = |name: &str| self.declared.contains_key(name);
         match self.shelf.load(arguments, (self.declared.len(), can_call)) {
-            Ok((output, brings)) => Reading::Loads { output, brings },
+            Ok(loaded) => Reading::Loads(Box::new(loaded)),
             Err(error) => Reading::Refused { error, unparsable: false },
         }
     }
@@ -327,7 +329,7 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
     Some(match tool {
         ToolSpec::Http(tool) => Entry {
             call: HttpCall::compile(tool, spec.tool_timeout_ms)
-                .map(|call| Runs::Here(Arc::new(call))),
+                .map(|call| Runs::Here(Box::new(call))),
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),

@@ -129,7 +129,8 @@ fn is_delimiter(line: &str) -> bool {
 }
 
 fn front_matter(yaml: &str) -> Result<FrontMatter, SkillLoadError> {
-    let value: Value = serde_saphyr::from_str_with_options(yaml, options()).map_err(unreadable)?;
+    let value: Value =
+        serde_saphyr::from_str_with_options(yaml, options()).map_err(|error| unreadable(&error))?;
     if !value.is_object() {
         let message = "the front matter is not a mapping";
         return Err(SkillLoadError::one("", "not_a_mapping", message));
@@ -162,7 +163,7 @@ fn options() -> serde_saphyr::Options {
 }
 
 /// What keeps YAML from being read, with its line in the file, where the first line is the delimiter.
-fn unreadable(error: serde_saphyr::Error) -> SkillLoadError {
+fn unreadable(error: &serde_saphyr::Error) -> SkillLoadError {
     let line = error.location().map(|place| place.line() + 1);
     let text = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
     let words = text.lines().next().unwrap_or_default();

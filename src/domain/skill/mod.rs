@@ -75,7 +75,7 @@ pub struct PinnedSkill {
 
 impl SkillRef {
     /// Its name or id.
-    pub fn name(&self) -> &str {
+    pub fn wanted(&self) -> &str {
         match self {
             Self::Newest(name) | Self::Pinned(PinnedSkill { name, .. }) => name,
         }

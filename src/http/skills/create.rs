@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 
-use super::written::{self, Titles};
+use super::written::{self, Titles, Written};
 use super::{SkillView, view};
 use crate::domain::id::SkillId;
 use crate::domain::skill::SkillSpec;
 use crate::http::AppState;
 use crate::http::auth::{Scoped, ToolsWrite};
-use crate::http::extract::{JsonOrMarkdown, Query};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::store::skills;
@@ -28,10 +27,9 @@ use crate::store::skills;
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<ToolsWrite>,
-    Query(titles): Query<Titles>,
-    body: JsonOrMarkdown<SkillSpec>,
+    written: Written,
 ) -> Result<Reply<SkillView>, Problem> {
-    let new = written::read(&app.engine, body, titles)?;
+    let new = written::read(&app.engine, written)?;
     let id = SkillId::from(app.ids.sortable());
     let skill = skills::create(&app.store, &caller.tenant, id, &new, app.clock.now()).await?;
     let tag = view::etag(&skill);

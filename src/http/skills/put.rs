@@ -2,13 +2,13 @@
 
 use axum::extract::State;
 
-use super::written::{self, Titles};
+use super::written::{self, Titles, Written};
 use super::{SkillName, SkillView, find, view};
 use crate::domain::skill::SkillSpec;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{Scoped, ToolsWrite};
-use crate::http::extract::{IfMatch, JsonOrMarkdown, PathId, Query};
+use crate::http::extract::{IfMatch, PathId};
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::store::agents::Behind;
@@ -30,16 +30,15 @@ pub(super) async fn put(
     State(app): State<AppState>,
     caller: Scoped<ToolsWrite>,
     PathId(name): PathId<SkillName>,
-    Query(titles): Query<Titles>,
     if_match: IfMatch,
-    body: JsonOrMarkdown<SkillSpec>,
+    written: Written,
 ) -> Result<Reply<SkillView>, Problem> {
     let seen = find(&app, &caller, &name).await?;
     if seen.archived_at.is_some() {
         return Err(AgentlingError::Gone { kind: "skill" }.into());
     }
     if_match.check(&view::etag(&seen))?;
-    let new = written::read(&app.engine, body, titles)?;
+    let new = written::read(&app.engine, written)?;
     let behind = if if_match == IfMatch::Absent { Behind::Newest } else { Behind::Seen };
     let (place, now) = ((&seen, behind), app.clock.now());
     let added = skills::add_version(&app.store, &caller.tenant, place, &new, now).await;

@@ -1,5 +1,6 @@
 //! What a skill is made from: JSON, or a `SKILL.md`.
 
+use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -8,7 +9,8 @@ use crate::domain::skill::{
 };
 use crate::engine::Engine;
 use crate::error::AgentlingError;
-use crate::http::extract::{Checks, JsonOrMarkdown};
+use crate::http::extract::{Checks, JsonOrMarkdown, Query};
+use crate::http::problem::Problem;
 
 /// What a `SKILL.md` that does not say so itself is called. JSON says it in its body.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -23,12 +25,27 @@ pub(super) struct Titles {
     description: Option<String>,
 }
 
-/// The skill that a body describes, checked.
-pub(super) fn read(
-    engine: &Engine,
-    body: JsonOrMarkdown<SkillSpec>,
+/// A body, and what the query says of it.
+#[derive(Debug)]
+pub(super) struct Written {
     titles: Titles,
-) -> Result<SkillSpec, AgentlingError> {
+    body: JsonOrMarkdown<SkillSpec>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Written {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Query(titles) = Query::from_request_parts(&mut parts, state).await?;
+        let request = Request::from_parts(parts, body);
+        Ok(Self { titles, body: JsonOrMarkdown::from_request(request, state).await? })
+    }
+}
+
+/// The skill that a body describes, checked.
+pub(super) fn read(engine: &Engine, written: Written) -> Result<SkillSpec, AgentlingError> {
+    let Written { titles, body } = written;
     let spec = match body {
         JsonOrMarkdown::Json(spec) => spec,
         JsonOrMarkdown::Markdown(text) => {

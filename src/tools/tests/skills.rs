@@ -40,7 +40,8 @@ fn set(own: &[&str], skills: &[Skill]) -> Arc<ToolSet> {
         .iter()
         .map(|tool| json!({"kind": "client", "name": tool, "parameters": parameters}))
         .collect();
-    Arc::new(toolbox(&[]).toolset_with(&agent(&json!(own), &json!({})), skills))
+    let (toolbox, spec) = (toolbox(&[]), agent(&json!(own), &json!({})));
+    Arc::new(toolbox.stock(toolbox.toolset(&spec), &spec, skills))
 }
 
 fn plan(set: &ToolSet, calls: &[(&str, &str)]) -> Vec<PlannedCall> {
