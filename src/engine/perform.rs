@@ -71,7 +71,7 @@ impl Performer {
         redactor: &Arc<Redactor>,
         (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
-        let (agent, framing) = ((&loaded.agent, &*loaded.skills), &loaded.framing);
+        let (agent, framing) = (loaded.told_of(), &loaded.framing);
         Self {
             context: Arc::clone(context),
             prompter: Prompter::new(&context.parts.toolbox, agent, framing, redactor),

@@ -56,12 +56,7 @@ pub(super) fn drive(
     let mut driver = Driver {
         context,
         limits: Limits::of(&loaded.agent, loaded.max_steps),
-        prompter: Prompter::new(
-            toolbox,
-            (&loaded.agent, &loaded.skills),
-            &loaded.framing,
-            redactor,
-        ),
+        prompter: Prompter::new(toolbox, loaded.told_of(), &loaded.framing, redactor),
         compactor: Compactor::of(&loaded, redactor),
         journal: Journal::of(&loaded),
         state: fold(records_of(&loaded)),

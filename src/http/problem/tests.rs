@@ -47,7 +47,6 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (unknown.into(), "outcome-unknown"),
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
-        (conflict(Conflict::SkillNameTaken), "id-conflict"),
         (SkillFile::read("---").unwrap_err().into(), "skill-load-error"),
         (conflict(Conflict::IdTaken), "id-conflict"),
         (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),

@@ -65,6 +65,13 @@ pub struct LoadedRun {
     pub is_budgeted: bool,
 }
 
+impl LoadedRun {
+    /// The agent and its skills: what a model is told of, beside the history.
+    pub fn told_of(&self) -> (&AgentSpec, &[Skill]) {
+        (&self.agent, &self.skills)
+    }
+}
+
 /// Loads a run. `None` when it is gone.
 ///
 /// # Errors
