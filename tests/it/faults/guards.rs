@@ -109,13 +109,14 @@ const STATEMENTS: &[Statement] = &[
     Statement {
         source: include_str!("../../../src/store/lease.rs"),
         mark: "WITH expired AS",
-        conditions: ("              WHERE l.expires_at < now()", "\"\n    )"),
+        conditions: ("                 ON r.tenant_id = l.tenant_id", "\"\n    )"),
         guards: &[
             ("l.expires_at < now()", scene!(a_fresh_lease_is_swept)),
             ("r.lease_token = e.lease_token", scene!(a_run_is_swept_for_the_lease_of_another)),
             ("r.status = 'running'", scene!(a_run_that_has_ended_is_swept)),
         ],
         keys: &[
+            "r.run_id = l.run_id",
             "l.tenant_id = e.tenant_id",
             "l.run_id = e.run_id",
             "r.tenant_id = e.tenant_id",
