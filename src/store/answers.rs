@@ -141,7 +141,9 @@ async fn give_one(
     match before {
         // A call that is in doubt once more, after it was sent again, is another question.
         Some(before) if waits && before.attempt < call.attempt => {}
-        Some(before) if before.answer == *answer && (new.may_repeat || is_repeated && before.is_of(new)) => {
+        Some(before)
+            if before.answer == *answer && (new.may_repeat || is_repeated && before.is_of(new)) =>
+        {
             return Ok(One::Repeated);
         }
         Some(_) => return Ok(One::Answered),
