@@ -12,7 +12,7 @@ pub(super) const POLL: Setting =
         .or("1000");
 pub(super) const LEASE: Setting = Setting::plain(
     "AGENTLING_LEASE_MS",
-    "how long a run stays with a worker that shows no sign of life",
+    "how long a run stays with a worker that shows no sign of life; at least two heartbeats",
 )
 .or("30000");
 pub(super) const HEARTBEAT: Setting =

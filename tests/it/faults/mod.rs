@@ -23,7 +23,7 @@
 //! | F-19 | `f19_a_crash_of_the_database_loses_and_doubles_nothing` |
 //! | F-20 | `f20_a_killed_backend_takes_every_session_with_it_and_nothing_else` |
 //! | F-21 | `f21_a_database_that_restarts_again_and_again_loses_and_doubles_nothing` |
-//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` |
+//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` `f22_an_answer_to_a_call_is_taken_though_its_answer_is_lost` |
 //! | F-23 | `f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doubled` |
 //! | F-24 | `f24_a_commit_that_is_frozen_for_longer_than_the_lease_is_found_by_the_next_worker` |
 //! | F-25 | `f25_a_connection_that_falls_silent_is_given_up_and_replaced` `f25_a_server_whose_database_falls_silent_stops_and_another_goes_on` |
