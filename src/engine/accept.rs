@@ -100,7 +100,7 @@ pub(super) async fn start(
         }
         Ok(Accepted::Enqueued(displaced)) => {
             if let Some(displaced) = displaced {
-                steer::pass_wish_on(context, tenant, displaced);
+                steer::pass_wish_on(context, displaced);
             }
             context.claimable();
             Ok(Started { run: new.run, is_replay: false })

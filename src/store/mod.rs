@@ -34,9 +34,11 @@ pub mod steer;
 pub mod steps;
 pub mod thread_queue;
 pub mod threads;
+pub mod vacuum;
 pub mod webhooks;
 
 mod error;
+mod gated;
 mod patience;
 mod pool;
 mod refusal;

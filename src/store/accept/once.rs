@@ -20,7 +20,7 @@ use crate::store::budget::{NewBudget, Sharing};
 use crate::store::idempotency::{IdempotencyKey, interval};
 use crate::store::rows::{to_json, to_json_opt};
 use crate::store::runs::{get, insert_event};
-use crate::store::thread_queue::{self, Busy, Displaced};
+use crate::store::thread_queue::{self, Busy};
 use crate::store::{Store, StoreError, budget, idempotency, refusal, threads};
 
 /// What a run is accepted with.
@@ -64,7 +64,7 @@ pub enum Accepted {
     /// It is new.
     Created,
     /// It is new and waits for its thread; so it was asked of the run that is active there.
-    Enqueued(Option<Displaced>),
+    Enqueued(Option<RunId>),
     /// The same request was accepted before; this is its run.
     Replayed(Run),
     /// There is no such thread.

@@ -23,20 +23,23 @@
 //! | F-19 | `f19_a_crash_of_the_database_loses_and_doubles_nothing` |
 //! | F-20 | `f20_a_killed_backend_takes_every_session_with_it_and_nothing_else` |
 //! | F-21 | `f21_a_database_that_restarts_again_and_again_loses_and_doubles_nothing` |
-//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` |
+//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` `f22_an_answer_to_a_call_is_taken_though_its_answer_is_lost` |
 //! | F-23 | `f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doubled` |
 //! | F-24 | `f24_a_commit_that_is_frozen_for_longer_than_the_lease_is_found_by_the_next_worker` |
 //! | F-25 | `f25_a_connection_that_falls_silent_is_given_up_and_replaced` `f25_a_server_whose_database_falls_silent_stops_and_another_goes_on` |
 //! | F-26 | `f26_a_listener_whose_connection_is_half_open_finds_out_and_looks_at_what_it_missed` |
 //! | F-27 | `f27_a_listener_whose_session_is_ended_comes_back_and_looks_at_what_it_missed` |
 //! | F-28 | `f28_without_hints_runs_and_cancels_are_found_by_polling` |
+//! | F-29 | `f29_a_session_that_holds_the_lock_of_notify_holds_up_neither_runs_nor_callers` |
 //! | F-30 | `f30_a_failover_to_a_synchronous_standby_loses_and_doubles_nothing` |
 //! | F-31 | `f31_a_failover_that_loses_commits_is_told_and_fences_what_was_claimed_before_it` |
 //! | F-32 | `f32_a_server_that_takes_no_writes_is_left_as_soon_as_there_is_one_that_does` |
 //! | F-33 | `f33_an_api_without_a_free_connection_says_so_soon_and_no_lease_is_lost` |
+//! | F-34 | `f34_a_database_without_a_free_connection_is_not_stormed_and_is_used_again_when_it_has_one` |
 //! | F-35 | `f35_a_transaction_that_is_given_up_for_another_one_is_done_again_and_at_last_refused` |
 //! | F-36 | `f36_a_run_whose_row_a_stranger_locks_goes_on_when_it_is_let_go` |
 //! | F-37 | `f37_a_database_without_room_refuses_runs_and_goes_on_when_it_has_some` |
+//! | F-38 | `f38_a_transaction_that_is_left_open_is_warned_of_and_claims_go_on_beside_its_dead_rows` |
 //! | F-39 | `f39_replicas_whose_clocks_are_ten_minutes_off_steal_nothing_from_each_other` |
 //! | F-40 | `f40_after_all_replicas_were_suspended_each_run_is_resumed_once` |
 //! | F-41 | `a_shutdown_waits_for_the_call_in_flight_and_records_its_outcome` `f41_a_process_told_to_stop_during_a_model_call_records_the_reply_and_exits_with_0` |
@@ -85,6 +88,7 @@ mod model;
 mod postgres;
 mod soak;
 mod steer;
+mod strangers;
 mod streams;
 mod waits;
 

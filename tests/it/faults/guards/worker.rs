@@ -1,7 +1,4 @@
-//! Every condition of a guarded statement is taken out of it once, on its way to the database, and a
-//! scene that is played fails then: no guard is there for nothing.
-
-use std::panic::AssertUnwindSafe;
+//! What workers write, and what is put into their runs' inboxes.
 
 use agentling::domain::id::{LeaseToken, TenantId};
 use agentling::domain::run::RunStatus;
@@ -11,42 +8,15 @@ use agentling::domain::wait::{RequiresAction, WaitReason};
 use agentling::store::journal::{Appended, Batch, Guard, Hearing, LoadedRun, append};
 use agentling::store::messages::{self, Added};
 use agentling::store::{Store, lease, steer};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 
+use super::{Change, Statement, TENANT_AND_RUN, scene};
 use crate::store::journal::{batch, claimed_with_call, moving};
 use crate::store::lease::{EXPIRE, claim};
-use crate::support::{PgProxy, TestDb, accepted, claimed, count, execute, picture, until, uuid};
+use crate::support::{TestDb, accepted, claimed, count, execute, picture, until, uuid};
 
-/// What is played: it fails when the guard is gone.
-type Scene = fn(TestDb, Store) -> BoxFuture<'static, ()>;
-
-/// A guarded statement.
-struct Statement {
-    /// Its source.
-    source: &'static str,
-    /// What it alone contains.
-    mark: &'static str,
-    /// Where its conditions begin, and what comes behind the last of them.
-    conditions: (&'static str, &'static str),
-    /// Each guard, and the scene that fails without it.
-    guards: &'static [(&'static str, Scene)],
-    /// Conditions that only say which row is meant, or join one to another.
-    keys: &'static [&'static str],
-}
-
-/// A scene out of a function.
-macro_rules! scene {
-    ($scene:expr) => {
-        |db, store| Box::pin($scene(db, store))
-    };
-}
-
-const TENANT_AND_RUN: [&str; 2] = ["tenant_id = $1", "run_id = $2"];
-
-const STATEMENTS: &[Statement] = &[
+pub(super) const STATEMENTS: &[Statement] = &[
     Statement {
-        source: include_str!("../../../src/store/journal/append.sql"),
+        source: include_str!("../../../../src/store/journal/append.sql"),
         mark: "WITH guard AS",
         conditions: ("     WHERE tenant_id = $1", " RETURNING tenant_id, run_id"),
         guards: &[
@@ -77,7 +47,7 @@ const STATEMENTS: &[Statement] = &[
         ],
     },
     Statement {
-        source: include_str!("../../../src/store/claim.sql"),
+        source: include_str!("../../../../src/store/claim.sql"),
         mark: "WITH RECURSIVE waiting",
         conditions: ("      FROM candidate c", "), numbered AS"),
         guards: &[
@@ -87,7 +57,7 @@ const STATEMENTS: &[Statement] = &[
         keys: &["r.run_id = c.run_id"],
     },
     Statement {
-        source: include_str!("../../../src/store/lease.rs"),
+        source: include_str!("../../../../src/store/lease.rs"),
         mark: "WITH released AS (\n             UPDATE run\n                SET status = 'queued'",
         conditions: ("              WHERE tenant_id = $1", "         DELETE FROM run_lease"),
         guards: &[
@@ -97,7 +67,7 @@ const STATEMENTS: &[Statement] = &[
         keys: &TENANT_AND_RUN,
     },
     Statement {
-        source: include_str!("../../../src/store/lease.rs"),
+        source: include_str!("../../../../src/store/lease.rs"),
         mark: "WITH beat AS",
         conditions: ("                WHERE lease_token = ANY($1)", "\"#,"),
         guards: &[
@@ -107,15 +77,16 @@ const STATEMENTS: &[Statement] = &[
         keys: &["r.run_id = b.run_id"],
     },
     Statement {
-        source: include_str!("../../../src/store/lease.rs"),
+        source: include_str!("../../../../src/store/lease.rs"),
         mark: "WITH expired AS",
-        conditions: ("              WHERE l.expires_at < now()", "\"\n    )"),
+        conditions: ("                 ON r.tenant_id = l.tenant_id", "\"\n    )"),
         guards: &[
             ("l.expires_at < now()", scene!(a_fresh_lease_is_swept)),
             ("r.lease_token = e.lease_token", scene!(a_run_is_swept_for_the_lease_of_another)),
             ("r.status = 'running'", scene!(a_run_that_has_ended_is_swept)),
         ],
         keys: &[
+            "r.run_id = l.run_id",
             "l.tenant_id = e.tenant_id",
             "l.run_id = e.run_id",
             "r.tenant_id = e.tenant_id",
@@ -123,7 +94,7 @@ const STATEMENTS: &[Statement] = &[
         ],
     },
     Statement {
-        source: include_str!("../../../src/store/messages.rs"),
+        source: include_str!("../../../../src/store/messages.rs"),
         mark: "WITH counted AS",
         conditions: ("              WHERE tenant_id = $1", "          RETURNING tenant_id"),
         guards: &[
@@ -148,93 +119,16 @@ const STATEMENTS: &[Statement] = &[
     },
 ];
 
-/// Locks that make a caller wait for what is under way: what is taken out, and the scene.
-const LOCKS: &[(&str, &str, Scene)] = &[
-    ("is_enqueued!", "FOR UPDATE", scene!(a_run_is_cancelled_as_it_is_claimed)),
+/// Locks that make a caller wait for what is under way.
+pub(super) const CHANGES: &[Change] = &[
+    ("is_enqueued!", "FOR UPDATE", "", scene!(a_run_is_cancelled_as_it_is_claimed)),
     (
         "WITH RECURSIVE waiting",
         "FOR UPDATE OF r SKIP LOCKED",
+        "",
         scene!(a_run_that_is_being_cancelled_is_claimed),
     ),
 ];
-
-/// Plays a scene, with a statement changed or not; whether it comes to its end.
-async fn plays(scene: Scene, change: Option<[&'static str; 3]>) -> bool {
-    let db = TestDb::new().await;
-    let proxy = PgProxy::to(&db.url).await;
-    if let Some([mark, from, to]) = change {
-        proxy.change(mark, from, to);
-    }
-    let store = TestDb { url: proxy.url.clone() }.store();
-    let played = AssertUnwindSafe(scene(db, store)).catch_unwind().await.is_ok();
-    assert!(change.is_none() || proxy.times() > 0, "the statement was used: {change:?}");
-    let failures = proxy.failures();
-    let unreadable = failures.iter().any(|state| state.starts_with("42"));
-    assert!(!unreadable, "it is still a statement: {change:?}");
-    played
-}
-
-#[tokio::test]
-async fn without_any_one_of_its_guards_a_statement_does_harm() {
-    let mut survivors = Vec::new();
-    let guards = STATEMENTS.iter().flat_map(|statement| {
-        statement.guards.iter().map(|(guard, scene)| (statement.mark, *guard, *scene))
-    });
-    for (mark, guard, scene) in guards {
-        assert!(plays(scene, None).await, "{guard}");
-        // What it refers to keeps its type, which the client names.
-        if plays(scene, Some([mark, guard, "true"])).await {
-            survivors.push((mark, guard));
-        }
-    }
-    assert!(survivors.is_empty(), "nothing fails without {survivors:?}");
-}
-
-#[tokio::test]
-async fn without_its_lock_a_statement_does_harm() {
-    for (mark, lock, scene) in LOCKS {
-        assert!(plays(*scene, None).await, "{mark}");
-        assert!(
-            !plays(*scene, Some([mark, lock, ""])).await,
-            "nothing fails without {mark} {lock}"
-        );
-    }
-}
-
-/// The conditions of a statement: what stands behind each `WHERE`, `AND` and `ON`.
-fn conditions(statement: &Statement) -> Vec<&'static str> {
-    let text = statement.source.split_once(statement.mark).expect("it is there").1;
-    let (begin, end) = statement.conditions;
-    let text = text.get(text.find(begin).expect("it has conditions")..).unwrap();
-    let text = text.split_once(end).expect("they end").0;
-    let condition = |line: &'static str| {
-        let line = line.trim();
-        line.strip_prefix("WHERE ").or_else(|| line.strip_prefix("AND "))
-    };
-    text.lines().filter_map(condition).collect()
-}
-
-/// Whether a line is a condition, save for the brackets that close something around it.
-fn is(line: &str, condition: &str) -> bool {
-    line.strip_prefix(condition).is_some_and(|rest| rest.chars().all(|c| c == ')'))
-}
-
-#[test]
-fn every_condition_of_a_guarded_statement_is_a_guard_with_a_scene_or_a_key() {
-    for statement in STATEMENTS {
-        let found = conditions(statement);
-        let guards = statement.guards.iter().map(|(guard, _)| *guard);
-        let mut known: Vec<&str> = guards.chain(statement.keys.iter().copied()).collect();
-        for condition in &found {
-            let place = known.iter().position(|known| is(condition, known));
-            assert!(place.is_some(), "`{condition}` of {} is not planted", statement.mark);
-            known.remove(place.unwrap());
-        }
-        // A key may stand in several places.
-        known.retain(|known| !found.iter().any(|condition| is(condition, known)));
-        assert_eq!(known, Vec::<&str>::new(), "{} has these no more", statement.mark);
-    }
-}
 
 /// Appends what must not be written, and sees that it is not.
 async fn refuse(db: &TestDb, store: &Store, (guard, batch): (&Guard, &Batch), expected: Appended) {
