@@ -6,6 +6,7 @@
 
 mod address;
 mod arguments;
+mod asking;
 mod builtin;
 mod declared;
 mod egress;
@@ -18,6 +19,7 @@ mod schema;
 mod shape;
 mod spec;
 mod template;
+mod told;
 mod toolset;
 
 #[cfg(test)]
@@ -121,7 +123,7 @@ impl Toolbox {
             Reading::Refused { error, .. } => Err(error),
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
-        if tools.redact_errors {
+        if tools.withholds_errors(&call.name) {
             outcome::redact(&mut outcome, &tools.log);
         }
         outcome.attempts = call.attempt;

@@ -21,7 +21,7 @@ pub(super) const MAX_PATTERNS: usize = 50;
 pub(super) const MAX_PATTERN_CHARS: usize = 512;
 
 /// Keywords whose members are named by the author.
-const NAMED: &[&str] = &[
+pub(super) const NAMED: &[&str] = &[
     "properties",
     "patternProperties",
     "$defs",
@@ -31,7 +31,7 @@ const NAMED: &[&str] = &[
     "dependentRequired",
 ];
 /// Keywords that hold data and no schemas.
-const DATA: &[&str] = &["const", "enum", "default", "examples"];
+pub(super) const DATA: &[&str] = &["const", "enum", "default", "examples"];
 const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Everything that keeps a schema from being compiled, with pointers from its root.

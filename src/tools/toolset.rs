@@ -6,11 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, is_ambiguous};
+use super::asking::Asks;
 use super::builtin;
 use super::http::HttpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
+use super::told;
 use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
@@ -19,9 +21,7 @@ use crate::domain::tool::{
     Verdict,
 };
 use crate::domain::wait::WaitRules;
-
-/// Characters of a name the model made up that are repeated to it.
-const MAX_NAME: usize = 64;
+use crate::render::observation::unknown_tool_message;
 
 type Checked = Result<Arc<Schema>, String>;
 
@@ -50,7 +50,7 @@ pub struct ToolSet {
     declared: BTreeMap<String, Entry>,
     answer: Checked,
     has_output_schema: bool,
-    pub(super) redact_errors: bool,
+    redact_errors: bool,
     pub(super) log: LogText,
 }
 
@@ -60,6 +60,15 @@ struct Entry {
     parameters: Checked,
     parallel_safe: bool,
     waits: WaitRules,
+    asks: Asks,
+    redact: Option<bool>,
+}
+
+impl Entry {
+    /// What a call with these arguments may have to wait for.
+    fn waits_for(&self, arguments: &Value, spelling: &str) -> WaitRules {
+        WaitRules { approval: self.asks.about(arguments, spelling), ..self.waits }
+    }
 }
 
 /// Who runs the calls of a tool.
@@ -136,6 +145,12 @@ impl ToolSet {
         })
     }
 
+    /// Whether what a tool says about its failures is withheld.
+    pub(super) fn withholds_errors(&self, name: &str) -> bool {
+        let declared = self.declared.get(name).and_then(|entry| entry.redact);
+        declared.unwrap_or(self.redact_errors)
+    }
+
     fn plan_call(&self, part: &ToolCallPart) -> PlannedCall {
         let settled =
             |result| Some(outcome::settled(part.tool_call_id.clone(), &part.name, result));
@@ -192,17 +207,13 @@ impl ToolSet {
             Ok(arguments) => arguments,
             Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
+        let (parallel_safe, waits) = (entry.parallel_safe, entry.waits_for(value, spelling));
         match &entry.call {
             Ok(Runs::Here(call)) => match call.url(&arguments, &[]) {
-                Ok(_) => {
-                    let &Entry { parallel_safe, waits, .. } = entry;
-                    Reading::Send { call, arguments, parallel_safe, waits }
-                }
+                Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
-            Ok(Runs::Elsewhere) => {
-                Reading::Wait { parallel_safe: entry.parallel_safe, waits: entry.waits }
-            }
+            Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
     }
@@ -215,19 +226,8 @@ impl ToolSet {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
-        let names: Vec<_> = self
-            .definitions
-            .iter()
-            .map(|tool| tool.name.as_str())
-            .filter(|name| is_announceable(name))
-            .collect();
-        format!("Unknown tool '{name}'. Available: {}", names.join(", "))
+        unknown_tool_message(name, self.definitions.iter().map(|tool| tool.name.as_str()))
     }
-}
-
-fn is_announceable(name: &str) -> bool {
-    name.chars().count() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c == '`')
 }
 
 /// What the model is told about a declared tool; `None` for one of the server itself.
@@ -237,11 +237,7 @@ fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
         ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
         ToolSpec::Builtin(_) => return None,
     };
-    Some(ToolDefinition {
-        name: name.clone(),
-        description: description.clone(),
-        parameters: parameters.clone(),
-    })
+    Some(told::definition(name, description, parameters))
 }
 
 fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
@@ -252,12 +248,16 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
+            asks: Asks::of(&tool.approval),
+            redact: tool.redact,
         },
         ToolSpec::Client(tool) => Entry {
             call: Ok(Runs::Elsewhere),
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
+            asks: Asks::Never,
+            redact: None,
         },
         ToolSpec::Builtin(_) => return None,
     })
