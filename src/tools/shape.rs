@@ -20,6 +20,9 @@ pub(super) const MAX_PATTERNS: usize = 50;
 /// Characters of one pattern.
 pub(super) const MAX_PATTERN_CHARS: usize = 512;
 
+/// Items of an array that are to differ from each other, at most.
+pub(super) const MAX_UNIQUE: u64 = 1_000;
+
 /// Keywords whose members are named by the author.
 pub(super) const NAMED: &[&str] = &[
     "properties",
@@ -102,6 +105,9 @@ impl Survey {
     }
 
     fn visit_members(&mut self, members: &Map<String, Value>, pointer: &str, names: bool) {
+        if !names {
+            self.unique(members, pointer);
+        }
         for (key, value) in members {
             let pointer = format!("{pointer}/{}", escape(key));
             if names {
@@ -110,6 +116,16 @@ impl Survey {
                 self.judge(key, value, &pointer);
                 self.visit(value, &pointer, NAMED.contains(&key.as_str()));
             }
+        }
+    }
+
+    /// Comparing every item with every other one takes a bound on their number.
+    fn unique(&mut self, members: &Map<String, Value>, pointer: &str) {
+        let is_asked = members.get("uniqueItems") == Some(&Value::Bool(true));
+        let bound = members.get("maxItems").and_then(Value::as_u64);
+        if is_asked && bound.is_none_or(|bound| bound > MAX_UNIQUE) {
+            let text = format!("needs `maxItems` of at most {MAX_UNIQUE}");
+            self.complex(&format!("{pointer}/uniqueItems"), text);
         }
     }
 

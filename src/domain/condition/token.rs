@@ -82,6 +82,6 @@ fn plain(word: &str) -> Result<Token, &'static str> {
     if let Some(path) = word.strip_prefix(ROOT) {
         return Ok(Token::Place(format!("/{}", path.replace('~', "~0").replace(['.'], "/"))));
     }
-    let literal: Option<Value> = serde_json::from_str(word).ok();
+    let literal = serde_json::from_str(word).ok().filter(|value: &Value| !value.is_object());
     literal.map(Token::Literal).ok_or("a JSON pointer, `arguments.…`, a literal or an operator")
 }
