@@ -74,7 +74,7 @@ fn cases() -> Vec<Case> {
         failing("broken", "HttpStatus", "the tool answered with status 500: {\"oops\":true}"),
         failing("gone", "ConnectError", "the tool's server could not be reached"),
         failing("veiled", "ConnectError", "the tool's server could not be reached"),
-        failing("moved", "HttpStatus", "the tool answered with status 302"),
+        failing("moved", "HttpStatus", "the tool answered with status 302: \"elsewhere\""),
         open(
             "far",
             r#"{"name":".."}"#,
