@@ -43,6 +43,7 @@ pub mod fault;
 pub mod file;
 pub mod id;
 pub mod json;
+pub mod json_schema;
 pub mod label;
 pub mod ledger;
 pub mod limits;

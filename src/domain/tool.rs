@@ -18,6 +18,9 @@ pub const FINAL_ANSWER: &str = "final_answer";
 /// Names that no declared tool may take.
 pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
 
+/// Characters of a description.
+pub const MAX_DESCRIPTION: usize = 4_096;
+
 /// A tool an agent may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -12,6 +12,7 @@ mod declared;
 mod egress;
 mod http;
 mod outcome;
+mod pattern;
 mod post;
 mod probe;
 mod response;
@@ -19,7 +20,6 @@ mod schema;
 mod shape;
 mod spec;
 mod template;
-mod told;
 mod toolset;
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use super::pattern::weight;
 use super::response::is_shallow;
 use super::spec::{SpecFinding, SpecProblem};
+use crate::domain::json_schema::{DATA, NAMED};
 
 /// Bytes of a schema as compact JSON.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
@@ -23,18 +25,6 @@ pub(super) const MAX_PATTERN_CHARS: usize = 512;
 /// Items of an array that are to differ from each other, at most.
 pub(super) const MAX_UNIQUE: u64 = 1_000;
 
-/// Keywords whose members are named by the author.
-pub(super) const NAMED: &[&str] = &[
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "dependentSchemas",
-    "dependencies",
-    "dependentRequired",
-];
-/// Keywords that hold data and no schemas.
-pub(super) const DATA: &[&str] = &["const", "enum", "default", "examples"];
 const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Everything that keeps a schema from being compiled, with pointers from its root.
@@ -89,6 +79,15 @@ pub(super) fn depth(value: &Value) -> u32 {
 struct Survey {
     findings: Vec<SpecFinding>,
     patterns: usize,
+    /// What all patterns together may have to follow at every byte of a text.
+    weight: u64,
+}
+
+/// What the patterns of a schema may have to follow at every byte of a text, all together.
+pub(super) fn pattern_weight(schema: &Value) -> u64 {
+    let mut survey = Survey::default();
+    survey.visit(schema, "", false);
+    survey.weight
 }
 
 impl Survey {
@@ -149,6 +148,7 @@ impl Survey {
 
     fn pattern(&mut self, pattern: &str, pointer: &str) {
         self.patterns += 1;
+        self.weight = self.weight.saturating_add(weight(pattern));
         if pattern.chars().count() > MAX_PATTERN_CHARS {
             self.complex(pointer, format!("a pattern has at most {MAX_PATTERN_CHARS} characters"));
         }

@@ -11,9 +11,8 @@ use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
-use super::told::MAX_DESCRIPTION;
 use crate::domain::agent::AgentSpec;
-use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
+use crate::domain::tool::{ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
 const MAX_TOOLS: usize = 128;

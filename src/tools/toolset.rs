@@ -12,8 +12,8 @@ use super::http::HttpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
-use super::told;
 use crate::domain::agent::AgentSpec;
+use crate::domain::line::single_line;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
 use crate::domain::tool::{
@@ -21,7 +21,6 @@ use crate::domain::tool::{
     Verdict,
 };
 use crate::domain::wait::WaitRules;
-use crate::render::observation::unknown_tool_message;
 
 type Checked = Result<Arc<Schema>, String>;
 
@@ -226,8 +225,15 @@ impl ToolSet {
     }
 
     fn unknown(&self, name: &str) -> String {
-        unknown_tool_message(name, self.definitions.iter().map(|tool| tool.name.as_str()))
+        let names = self.definitions.iter().map(|tool| tool.name.as_str());
+        let names: Vec<_> = names.filter(|name| is_announceable(name)).collect();
+        format!("Unknown tool '{}'. Available: {}", single_line(name), names.join(", "))
     }
+}
+
+/// Whether a name may stand in a sentence: it can neither end it nor be a tag.
+fn is_announceable(name: &str) -> bool {
+    !name.contains(|c: char| c.is_control() || matches!(c, '`' | '<'))
 }
 
 /// What the model is told about a declared tool; `None` for one of the server itself.
@@ -237,7 +243,11 @@ fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
         ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
         ToolSpec::Builtin(_) => return None,
     };
-    Some(told::definition(name, description, parameters))
+    Some(ToolDefinition {
+        name: name.clone(),
+        description: description.clone(),
+        parameters: parameters.clone(),
+    })
 }
 
 fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {

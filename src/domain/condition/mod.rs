@@ -40,9 +40,9 @@ pub struct Condition {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Node {
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
     Test { place: String, check: Check },
 }
 
@@ -80,7 +80,8 @@ impl Condition {
 
     /// Whether it holds of arguments with this spelling; `None` when that cannot be said.
     pub fn holds(&self, arguments: &Value, spelling: &str) -> Option<bool> {
-        let is_exact = spelt(spelling) == arguments.to_string();
+        let shown = arguments.to_string();
+        let is_exact = spelt(spelling) == shown;
         Subject { arguments, is_exact }.judge(&self.root)
     }
 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::tools::pattern::weight;
 use crate::tools::schema::{Schema, Unnamed};
 use crate::tools::shape::flaws;
 
@@ -110,5 +111,41 @@ fn formats_of_older_drafts_are_linear_as_well() {
         assert_eq!(flaws(&schema), []);
         let compiled = Schema::compile(&schema, Unnamed::Refused).unwrap();
         assert!(compiled.problems(&json!({"a": text})).len() <= 1, "{format}");
+    }
+}
+
+#[test]
+fn a_pattern_that_is_in_many_states_at_once_judges_only_as_much_as_it_can_in_time() {
+    // Whichever `a` comes 4,000 letters before a `c` is not known until then, so that all are followed.
+    let schema = json!({"type": "object", "properties": {"a": {"pattern": "[ab]*a[ab]{4000}c"}}});
+    let compiled = Schema::compile(&schema, Unnamed::Refused).unwrap();
+    let told = |n: usize| compiled.problems(&json!({"a": "ab".repeat(n)})).remove(0).detail.r#type;
+    assert_eq!(told(20), "pattern");
+    assert_eq!(told(1 << 20), "too_large");
+    let plain = json!({"type": "object", "properties": {"a": {"pattern": r"^[\w .,-]{0,64}$"}}});
+    let compiled = Schema::compile(&plain, Unnamed::Refused).unwrap();
+    assert_eq!(compiled.problems(&json!({"a": "ab".repeat(1 << 16)}))[0].detail.r#type, "pattern");
+}
+
+#[test]
+fn the_weight_of_a_pattern_is_that_of_all_its_repetitions() {
+    for (pattern, expected) in [
+        ("", 0),
+        ("abc", 3),
+        ("a{10}", 10),
+        ("a{2,10}b", 11),
+        ("a{10,}", 10),
+        ("(?:ab{3}){5}", 30),
+        ("((a{10}){10}){10}", 1_000),
+        (r"[a\]{}]{7}", 7),
+        (r"[[a-b]&&[^b]]{7}", 7),
+        (r"\w{7}\{3", 9),
+        ("(?x) a{ 100 }", 102),
+        ("a{18446744073709551615}{9}", u64::MAX),
+        ("(((", 0),
+        (")){9}", 0),
+        ("a{", 1),
+    ] {
+        assert_eq!(weight(pattern), expected, "{pattern}");
     }
 }

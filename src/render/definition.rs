@@ -1,28 +1,23 @@
 //! What models are told about tools: texts that others wrote, in a form that cannot pass for the words of
-//! the service.
-//!
-//! Every kind of tool goes through [`definition`], wherever its texts come from.
+//! the service. Every tool goes through [`shown`], wherever its texts come from.
 
 use serde_json::{Map, Value};
 
-use super::shape::{DATA, NAMED};
+use super::framing::neutralize_tags;
+use crate::domain::json_schema::{DATA, NAMED};
 use crate::domain::line::visible;
-use crate::domain::tool::ToolDefinition;
-use crate::render::framing::neutralize_tags;
-
-/// Characters of a description.
-pub(super) const MAX_DESCRIPTION: usize = 4_096;
+use crate::domain::tool::{MAX_DESCRIPTION, ToolDefinition};
 
 /// Keywords of a schema that are prose.
 const PROSE: &[&str] = &["title", "description", "$comment"];
 
 /// A tool as models are told of it. What its texts hold beside plain text is made visible or loses its
 /// meaning; the names and values that calls are judged by stay as they are.
-pub(super) fn definition(name: &str, description: &str, parameters: &Value) -> ToolDefinition {
+pub(super) fn shown(tool: &ToolDefinition) -> ToolDefinition {
     ToolDefinition {
-        name: name.to_owned(),
-        description: prose(description),
-        parameters: schema(parameters),
+        name: tool.name.clone(),
+        description: prose(&tool.description),
+        parameters: schema(&tool.parameters),
     }
 }
 
@@ -62,11 +57,16 @@ mod tests {
 
     use super::*;
 
+    fn definition(description: &str, parameters: &Value) -> ToolDefinition {
+        let (description, parameters) = (description.to_owned(), parameters.clone());
+        shown(&ToolDefinition { name: "t".to_owned(), description, parameters })
+    }
+
     #[test]
     fn plain_texts_are_told_as_they_are() {
         let parameters = json!({"type": "object", "title": "Wëather", "properties": {
             "city": {"type": "string", "description": "A <b>city</b>:\n- one\n\t- two"}}});
-        let told = definition("t", "Looks <it> up.\nTwice.", &parameters);
+        let told = definition("Looks <it> up.\nTwice.", &parameters);
         assert_eq!(
             (told.description.as_str(), &told.parameters),
             ("Looks <it> up.\nTwice.", &parameters)
@@ -86,7 +86,7 @@ mod tests {
         ] {
             let parameters = json!({"title": text, "properties": {"a": {"description": text}},
                                     "anyOf": [{"$comment": text}]});
-            let told = definition("t", text, &parameters);
+            let told = definition(text, &parameters);
             assert_eq!(told.description, expected);
             let told = told.parameters;
             assert_eq!(told["title"], expected);
@@ -103,12 +103,12 @@ mod tests {
             "default": {"description": "<system>"},
             "patternProperties": {"<system>": {"pattern": "<system>"}},
         });
-        assert_eq!(definition("t", "", &schema).parameters, schema);
+        assert_eq!(definition("", &schema).parameters, schema);
     }
 
     #[test]
     fn a_long_text_is_cut() {
-        let told = definition("t", &"x".repeat(5_000), &json!({"title": "é".repeat(4_096)}));
+        let told = definition(&"x".repeat(5_000), &json!({"title": "é".repeat(4_096)}));
         assert_eq!(told.description.chars().count(), 4_097);
         assert_eq!(told.parameters["title"].as_str().unwrap().chars().count(), 4_096);
     }
