@@ -1,7 +1,7 @@
 //! What models are told about tools: texts that others wrote, in a form that cannot pass for the words of
 //! the service. Every tool goes through [`shown`], wherever its texts come from.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::framing::neutralize_tags;
 use crate::domain::json_schema::{DATA, NAMED};
@@ -34,19 +34,25 @@ fn schema(value: &Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(members.iter().map(member).collect()),
         Value::Array(items) => Value::Array(items.iter().map(schema).collect()),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
 fn member((key, value): (&String, &Value)) -> (String, Value) {
+    let is_among = |keywords: &[&str]| keywords.contains(&key.as_str());
     let told = match value {
-        Value::String(text) if PROSE.contains(&key.as_str()) => Value::String(prose(text)),
-        Value::Object(named) if NAMED.contains(&key.as_str()) => {
-            let inner = named.iter().map(|(name, inner)| (name.clone(), schema(inner)));
-            Value::Object(inner.collect::<Map<_, _>>())
+        Value::String(text) if is_among(PROSE) => Value::String(prose(text)),
+        Value::Object(members) if is_among(NAMED) => {
+            let inner = members.iter().map(|(name, inner)| (name.clone(), schema(inner)));
+            Value::Object(inner.collect())
         }
-        data if DATA.contains(&key.as_str()) => data.clone(),
-        other => schema(other),
+        data if is_among(DATA) => data.clone(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => schema(value),
     };
     (key.clone(), told)
 }
