@@ -216,19 +216,16 @@ async fn every_failure_is_told_with_its_text_and_its_hint_and_ends_no_run() {
     app.tools.answer("odd", |_| (200, json!({"some": 1})));
     app.tools.hold("slow");
     let tools = tools(&app, &hangs_up, &closed);
-    for way in WAYS {
-        for redact in [false, true] {
-            let (run, told) = told(&app, way, redact, &tools).await;
-            assert_eq!(run["answer"], "Done.", "{run}");
-            let expected: Vec<String> = cases()
-                .into_iter()
-                .map(|case| if redact { case.withheld } else { case.told })
-                .collect();
-            for (told, expected) in told.iter().zip(&expected) {
-                assert_eq!(told, expected, "{way:?} {redact}");
-            }
-            assert_eq!(told.len(), expected.len());
+    let ways = WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]);
+    for (way, redact) in ways {
+        let (run, told) = told(&app, way, redact, &tools).await;
+        assert_eq!(run["answer"], "Done.", "{run}");
+        let text = |case: Case| if redact { case.withheld } else { case.told };
+        let expected: Vec<String> = cases().into_iter().map(text).collect();
+        for (told, expected) in told.iter().zip(&expected) {
+            assert_eq!(told, expected, "{way:?} {redact}");
         }
+        assert_eq!(told.len(), expected.len());
     }
     app.tools.release("slow");
     assert_invariants(&app.db).await;

@@ -236,7 +236,7 @@ async fn of_racing_agreements_and_refusals_the_first_counts() {
     let app = TestApp::start().await;
     let (run, call) = asked(&app).await;
     let body = |n: usize| {
-        let decision = if n % 2 == 0 {
+        let decision = if n.is_multiple_of(2) {
             json!({"tool_call_id": call, "approve": true, "arguments": {"n": n}})
         } else {
             json!({"tool_call_id": call, "approve": false})
