@@ -234,10 +234,11 @@ fn weather(tool: SocketAddr) -> HttpTool {
         on_in_doubt: OnInDoubt::Hold,
         hold_timeout_ms: None,
         probe_url: None,
-        approval: Approval::Never,
+        approval: Approval::NEVER,
         approval_timeout_ms: None,
         parallel_safe: true,
         max_output_chars: None,
+        redact: None,
         output_path: None,
     }
 }

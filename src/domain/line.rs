@@ -12,6 +12,13 @@ pub fn single_line(text: &str) -> String {
     line
 }
 
+/// A text of others in which every character can be seen, or is white space that breaks nothing up but
+/// lines; it may have several.
+pub fn visible(text: &str) -> String {
+    let shown = |c| if matches!(c, '\n' | '\t') { c } else { printable(c) };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
 fn printable(c: char) -> char {
     let invisible = matches!(c,
         '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

@@ -22,6 +22,7 @@
 //! | effect class | `pure`, `idempotent`, `at_most_once` |
 //! | input / effect | what happened outside / what must be under way |
 //! | run event | what a stream subscriber receives |
+//! | condition | what an argument must be for a person to be asked |
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
@@ -35,12 +36,14 @@
 pub mod agent;
 pub mod budget;
 pub mod caller;
+pub mod condition;
 pub mod diagnosis;
 pub mod event;
 pub mod fault;
 pub mod file;
 pub mod id;
 pub mod json;
+pub mod json_schema;
 pub mod label;
 pub mod ledger;
 pub mod limits;

@@ -18,6 +18,9 @@ pub const FINAL_ANSWER: &str = "final_answer";
 /// Names that no declared tool may take.
 pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
 
+/// Characters of a description.
+pub const MAX_DESCRIPTION: usize = 4_096;
+
 /// A tool an agent may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -93,7 +96,7 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 2048)]
     pub probe_url: Option<String>,
-    /// Whether a person has to agree to every call.
+    /// Whether a person has to agree to a call.
     #[serde(default)]
     pub approval: Approval,
     /// How long a decision is waited for, in milliseconds, 1–2,592,000,000; a day by default.
@@ -108,6 +111,10 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_output_chars: Option<u32>,
+    /// Whether what it says about its failures is withheld, as with the agent's `redact_errors`, which
+    /// is what counts by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redact: Option<bool>,
     /// JSON pointer to the part of the response that is the output. The response then has to be JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_path: Option<String>,
@@ -118,7 +125,7 @@ const fn yes() -> bool {
 }
 
 impl HttpTool {
-    /// What its calls may have to wait for.
+    /// What its calls may have to wait for; whether a call needs a decision depends on its arguments as well.
     pub fn wait_rules(&self) -> WaitRules {
         // A call that may be repeated is never in doubt.
         let on_in_doubt = match self.effect {
@@ -127,7 +134,7 @@ impl HttpTool {
         };
         WaitRules {
             by_client: false,
-            approval: self.approval == Approval::Always,
+            approval: self.approval != Approval::NEVER,
             on_in_doubt,
             answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),
             hold_ms: self.hold_timeout_ms.unwrap_or(HOLD_TIMEOUT_MS),

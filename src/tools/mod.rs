@@ -6,11 +6,13 @@
 
 mod address;
 mod arguments;
+mod asking;
 mod builtin;
 mod declared;
 mod egress;
 mod http;
 mod outcome;
+mod pattern;
 mod post;
 mod probe;
 mod response;
@@ -121,7 +123,7 @@ impl Toolbox {
             Reading::Refused { error, .. } => Err(error),
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
-        if tools.redact_errors {
+        if tools.withholds_errors(&call.name) {
             outcome::redact(&mut outcome, &tools.log);
         }
         outcome.attempts = call.attempt;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::asking;
 use super::egress::{EgressDenied, EgressPolicy, EgressRule};
 use super::http::header_map;
 use super::probe::CALL_ID;
@@ -11,11 +12,10 @@ use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
-use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
+use crate::domain::tool::{ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
 const MAX_TOOLS: usize = 128;
-const MAX_DESCRIPTION: usize = 4_096;
 const MAX_URL: usize = 2_048;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
 
@@ -120,10 +120,13 @@ impl Check<'_> {
         }
     }
 
-    /// What is done about a call in doubt.
-    fn doubt(&mut self, tool: &HttpTool, at: &str) {
+    /// What a call may have to wait for: a decision, and what is done when it is in doubt.
+    fn waits(&mut self, tool: &HttpTool, at: &str) {
         self.bound(tool.hold_timeout_ms, MAX_WAIT_MS, &format!("{at}/hold_timeout_ms"));
         self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
+        for text in asking::faults(&tool.approval, &tool.parameters) {
+            self.invalid(&format!("{at}/approval/when"), &text);
+        }
         let pointer = format!("{at}/probe_url");
         match (&tool.probe_url, tool.on_in_doubt) {
             (Some(url), _) => self.url((url, &tool.parameters), &pointer),
@@ -137,7 +140,7 @@ impl Check<'_> {
     fn http(&mut self, tool: &HttpTool, at: &str) {
         self.told((&tool.name, &tool.description), &tool.parameters, at);
         self.url((&tool.url, &tool.parameters), &format!("{at}/url"));
-        self.doubt(tool, at);
+        self.waits(tool, at);
         for (name, text) in header_map(&tool.headers).err().unwrap_or_default() {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);

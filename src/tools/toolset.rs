@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, is_ambiguous};
+use super::asking::Asks;
 use super::builtin;
 use super::http::HttpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
 use crate::domain::agent::AgentSpec;
+use crate::domain::line::single_line;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
 use crate::domain::tool::{
@@ -19,9 +21,6 @@ use crate::domain::tool::{
     Verdict,
 };
 use crate::domain::wait::WaitRules;
-
-/// Characters of a name the model made up that are repeated to it.
-const MAX_NAME: usize = 64;
 
 type Checked = Result<Arc<Schema>, String>;
 
@@ -50,7 +49,7 @@ pub struct ToolSet {
     declared: BTreeMap<String, Entry>,
     answer: Checked,
     has_output_schema: bool,
-    pub(super) redact_errors: bool,
+    redact_errors: bool,
     pub(super) log: LogText,
 }
 
@@ -60,6 +59,15 @@ struct Entry {
     parameters: Checked,
     parallel_safe: bool,
     waits: WaitRules,
+    asks: Asks,
+    redact: Option<bool>,
+}
+
+impl Entry {
+    /// What a call with these arguments may have to wait for.
+    fn waits_for(&self, arguments: &Value, spelling: &str) -> WaitRules {
+        WaitRules { approval: self.asks.about(arguments, spelling), ..self.waits }
+    }
 }
 
 /// Who runs the calls of a tool.
@@ -136,6 +144,12 @@ impl ToolSet {
         })
     }
 
+    /// Whether what a tool says about its failures is withheld.
+    pub(super) fn withholds_errors(&self, name: &str) -> bool {
+        let declared = self.declared.get(name).and_then(|entry| entry.redact);
+        declared.unwrap_or(self.redact_errors)
+    }
+
     fn plan_call(&self, part: &ToolCallPart) -> PlannedCall {
         let settled =
             |result| Some(outcome::settled(part.tool_call_id.clone(), &part.name, result));
@@ -192,17 +206,13 @@ impl ToolSet {
             Ok(arguments) => arguments,
             Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
+        let (parallel_safe, waits) = (entry.parallel_safe, entry.waits_for(value, spelling));
         match &entry.call {
             Ok(Runs::Here(call)) => match call.url(&arguments, &[]) {
-                Ok(_) => {
-                    let &Entry { parallel_safe, waits, .. } = entry;
-                    Reading::Send { call, arguments, parallel_safe, waits }
-                }
+                Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
-            Ok(Runs::Elsewhere) => {
-                Reading::Wait { parallel_safe: entry.parallel_safe, waits: entry.waits }
-            }
+            Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
     }
@@ -215,19 +225,15 @@ impl ToolSet {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
-        let names: Vec<_> = self
-            .definitions
-            .iter()
-            .map(|tool| tool.name.as_str())
-            .filter(|name| is_announceable(name))
-            .collect();
-        format!("Unknown tool '{name}'. Available: {}", names.join(", "))
+        let names = self.definitions.iter().map(|tool| tool.name.as_str());
+        let names: Vec<_> = names.filter(|name| is_announceable(name)).collect();
+        format!("Unknown tool '{}'. Available: {}", single_line(name), names.join(", "))
     }
 }
 
+/// Whether a name may stand in a sentence: it can neither end it nor be a tag.
 fn is_announceable(name: &str) -> bool {
-    name.chars().count() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c == '`')
+    !name.contains(|c: char| c.is_control() || matches!(c, '`' | '<'))
 }
 
 /// What the model is told about a declared tool; `None` for one of the server itself.
@@ -252,12 +258,16 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
+            asks: Asks::of(&tool.approval),
+            redact: tool.redact,
         },
         ToolSpec::Client(tool) => Entry {
             call: Ok(Runs::Elsewhere),
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
+            asks: Asks::Never,
+            redact: None,
         },
         ToolSpec::Builtin(_) => return None,
     })

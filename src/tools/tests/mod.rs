@@ -1,6 +1,7 @@
 //! Tests of the layer, against real servers on loopback.
 
 mod egress;
+mod hostile;
 mod http;
 mod plan;
 mod response;
