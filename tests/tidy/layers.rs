@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("store", &["domain", "config", "clock"]),
     ("provider", &["domain", "wire", "config", "clock"]),
-    ("tools", &["domain", "config", "clock"]),
+    ("tools", &["domain", "render", "config", "clock"]),
     ("error", &["domain", "wire", "config", "store", "provider", "tools"]),
     (
         "engine",
