@@ -151,7 +151,9 @@ impl std::str::FromStr for Origin {
         let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
         let is_anonymous = url.username().is_empty() && url.password().is_none();
         let is_web = matches!(url.scheme(), "https" | "http");
-        let fits = is_bare && is_anonymous && is_web && url.host_str().is_some();
+        // A pattern would name one host and be read as many.
+        let is_host = url.host_str().is_some_and(|host| !host.contains('*'));
+        let fits = is_bare && is_anonymous && is_web && is_host;
         if fits { Ok(Self(url.origin().ascii_serialization())) } else { Err(InvalidOrigin) }
     }
 }

@@ -20,6 +20,8 @@ mod redaction;
 mod render;
 mod runs;
 mod schedules;
+mod secrets;
+mod secrets_use;
 mod steps;
 mod threads;
 mod threads_fork;
