@@ -82,6 +82,15 @@ pub enum StartError {
     /// Keys cannot be replaced.
     #[error("the keys of secrets cannot be replaced")]
     Rewrap(#[source] AgentlingError),
+    /// Some secrets are under keys that are not set.
+    #[error(
+        "{n_left} secrets cannot be opened with the keys that are set, and are as they were; the log \
+         names them"
+    )]
+    NotRewrapped {
+        /// How many.
+        n_left: u64,
+    },
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),

@@ -37,8 +37,11 @@ pub(super) async fn run(
     let keeper = keeper(config, store, &Surroundings::default())?;
     match command {
         SecretsCommand::Rewrap => {
-            let n_rewrapped = keeper.rewrap().await.map_err(StartError::Rewrap)?;
-            Ok(format!("{n_rewrapped} rewrapped\n"))
+            let done = keeper.rewrap().await.map_err(StartError::Rewrap)?;
+            match done.n_left {
+                0 => Ok(format!("{} rewrapped\n", done.n_rewrapped)),
+                n_left => Err(StartError::NotRewrapped { n_left }),
+            }
         }
     }
 }

@@ -3,15 +3,21 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+
 use super::{Context, secrets};
 use crate::domain::event::DeltaKind;
 use crate::domain::id::TenantId;
 use crate::domain::model::{ModelError, ModelErrorKind};
+use crate::domain::redaction::PLACEHOLDER_START;
 use crate::domain::secret::SecretUnavailable;
 use crate::provider::{Attempt, ModelCall};
 use crate::render::redact::StreamRedactor;
 use crate::tools::mask::Mask;
 use crate::wire::DeltaPiece;
+
+/// What stands for an answer that is not kept.
+const WITHHELD: &[u8] = b"[withheld: it held the key of the model]";
 
 /// Who hears of the pieces of a reply.
 pub(super) type OnDelta<'a> = &'a mut (dyn FnMut(DeltaPiece) + Send);
@@ -30,9 +36,12 @@ pub(super) async fn ask(
         Err(why) => return models.unsent(call, unavailable(call, why)),
     };
     let mask = Mask::of([(&name, &key)]);
-    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), on_delta };
+    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), has_key: false, on_delta };
     let mut attempt = models.call(call, Some(&key), &mut |piece| pieces.push(piece)).await;
-    pieces.finish();
+    if pieces.finish() {
+        // In the bytes of a stream the key stands in pieces, which nothing finds.
+        attempt.response = Bytes::from_static(WITHHELD);
+    }
     masked(&mask, &mut attempt);
     attempt
 }
@@ -64,6 +73,8 @@ fn masked(mask: &Mask, attempt: &mut Attempt) {
 struct Pieces<'a> {
     mask: &'a Mask,
     streams: BTreeMap<DeltaKind, StreamRedactor>,
+    /// Whether the key was in one of them.
+    has_key: bool,
     on_delta: OnDelta<'a>,
 }
 
@@ -77,15 +88,18 @@ impl Pieces<'_> {
         self.tell(kind, text);
     }
 
-    /// What was held back of texts that are over.
-    fn finish(mut self) {
+    /// Tells what was held back of texts that are over; whether the key was in one.
+    fn finish(mut self) -> bool {
         for (kind, stream) in std::mem::take(&mut self.streams) {
             let text = stream.finish();
             self.tell(kind, text);
         }
+        self.has_key
     }
 
     fn tell(&mut self, kind: DeltaKind, text: String) {
+        // A placeholder is written as a whole.
+        self.has_key |= text.contains(PLACEHOLDER_START);
         if !text.is_empty() {
             (self.on_delta)(DeltaPiece { kind, text });
         }

@@ -17,7 +17,7 @@ use crate::domain::model::ModelSpec;
 use crate::domain::secret::{Origin, SecretFacts, SecretName, SecretUnavailable};
 use crate::error::AgentlingError;
 use crate::seal::{Keyring, Place, SealError, Sealed, WrappedKey};
-use crate::store::secrets::{self, SealedRow, StoredSecret};
+use crate::store::secrets::{self, SealedRow, StaleKey, StoredSecret};
 use crate::store::{Store, StoreError};
 use crate::tools::secrets::{SecretSource, SecretUse, secret_uses};
 
@@ -96,34 +96,58 @@ impl Secrets {
         })
     }
 
-    /// Puts every data key under the first key of the keyring; answers how many were not there yet.
-    /// Whoever breaks off goes on where it is called again.
+    /// Puts every data key under the first key of the keyring. Whoever breaks off goes on where it is
+    /// called again; what cannot be opened is told in the log and stays as it is.
     ///
     /// # Errors
-    /// When the database does not answer, there is no key, or one is not there that data keys are under.
-    pub async fn rewrap(&self) -> Result<u64, AgentlingError> {
+    /// When the database does not answer, or there is no key.
+    pub async fn rewrap(&self) -> Result<Rewrapped, AgentlingError> {
         let first = self.keyring.first().map_err(of_seal)?.to_owned();
-        let (mut n_rewrapped, mut after) = (0, (String::new(), String::new()));
+        let mut done = Rewrapped::default();
+        let mut after = (String::new(), String::new());
         loop {
             let at = (after.0.as_str(), after.1.as_str());
             let stale = secrets::stale_keys(&self.store, &first, at).await?;
-            let Some(last) = stale.last() else { return Ok(n_rewrapped) };
+            let Some(last) = stale.last() else { return Ok(done) };
             after = (last.tenant.to_string(), last.name.to_string());
             for stale in &stale {
-                let old =
-                    WrappedKey { kek_id: stale.kek_id.clone(), bytes: stale.wrapped_key.clone() };
-                let place =
-                    Place { tenant: &stale.tenant, name: &stale.name, version: stale.version };
-                let draw = self.ids.secret().map_err(internal)?;
-                let new = self.keyring.rewrap(place, &old, draw);
-                let new = new.map_err(internal)?;
-                let Some(new) = new else { continue };
-                let wrapped = (new.kek_id.as_str(), new.bytes.as_slice());
-                // One that was written meanwhile is under the first key already.
-                n_rewrapped += u64::from(secrets::rewrap(&self.store, stale, wrapped).await?);
+                self.rewrap_one(stale, &mut done).await?;
             }
         }
     }
+
+    async fn rewrap_one(
+        &self,
+        stale: &StaleKey,
+        done: &mut Rewrapped,
+    ) -> Result<(), AgentlingError> {
+        let StaleKey { tenant, name, version, wrapped_key, kek_id } = stale;
+        let old = WrappedKey { kek_id: kek_id.clone(), bytes: wrapped_key.clone() };
+        let place = Place { tenant, name, version: *version };
+        let draw = self.ids.secret().map_err(internal)?;
+        match self.keyring.rewrap(place, &old, draw) {
+            // One that is written meanwhile is under the first key already.
+            Ok(Some(new)) => {
+                let wrapped = (new.kek_id.as_str(), new.bytes.as_slice());
+                done.n_rewrapped += u64::from(secrets::rewrap(&self.store, stale, wrapped).await?);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%tenant, secret = %name, %error, "a secret cannot be rewrapped");
+                done.n_left += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of replacing keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rewrapped {
+    /// How many data keys are under the first key now that were not.
+    pub n_rewrapped: u64,
+    /// How many could not be opened.
+    pub n_left: u64,
 }
 
 /// A secret as a caller gives it.

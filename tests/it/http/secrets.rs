@@ -101,16 +101,16 @@ async fn without_a_key_to_seal_with_nothing_is_stored() {
 
 #[tokio::test]
 async fn a_secret_is_its_tenants_alone_and_storing_one_takes_a_scope() {
-    let app = TestApp::with(&[("AGENTLING_API_KEY", "the-key-of-the-test"), SEALING]).await;
-    let app = app.with_key("the-key-of-the-test");
-    keep(&app, "key", VALUE).await;
+    let own = "the-key-of-the-test";
+    let app = TestApp::with(&[("AGENTLING_API_KEY", own), SEALING]).await;
+    let path = "/v1/secrets/key";
+    let body = json!({ "value": VALUE, "origins": [app.tools.origin()] }).to_string();
+    send_as(&app, own, ("PUT", path), &body).await.expect(200);
     let foreign = mint_key(&app, "other", &["secrets:write", "agents:read", "agents:write"]).await;
     let reader = mint_key(&app, "default", &["agents:read"]).await;
-    let path = "/v1/secrets/key";
     for method in ["GET", "DELETE"] {
         send_as(&app, &foreign, (method, path), "").await.expect_problem(404, "not-found");
     }
-    let body = json!({ "value": VALUE, "origins": [app.tools.origin()] }).to_string();
     let answer = send_as(&app, &reader, ("PUT", path), &body).await;
     answer.expect_problem(403, "insufficient-scope");
     send_as(&app, &reader, ("GET", path), "").await.expect(200);
