@@ -171,8 +171,9 @@ impl Keyring {
         let kek = self.0.first().ok_or(SealError::NoKey)?;
         // Keys that only seal and keys that only fingerprint are told apart by deriving the latter.
         let key = mac(kek.key.expose_secret(), &[b"fingerprint"]);
-        let code = mac(&key, &[tenant.as_str().as_bytes(), b"|", value.expose_secret().as_bytes()]);
-        Ok(code.iter().take(4).map(|byte| format!("{byte:02x}")).collect())
+        let pieces = [tenant.as_str().as_bytes(), b"|", value.expose_secret().as_bytes()];
+        let [a, b, c, d, ..] = mac(&key, &pieces);
+        Ok(format!("{:08x}", u32::from_be_bytes([a, b, c, d])))
     }
 
     fn wrap(&self, place: Place<'_>, data_key: &Key, draw: Key) -> Result<WrappedKey, SealError> {
@@ -220,7 +221,9 @@ fn mac(key: &Key, pieces: &[&[u8]]) -> Key {
     let mut block = [0; 64];
     block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
     let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block.into());
-    pieces.iter().for_each(|piece| mac.update(piece));
+    for piece in pieces {
+        mac.update(piece);
+    }
     mac.finalize().into_bytes().into()
 }
 

@@ -84,8 +84,11 @@ impl Pieces<'_> {
         if !self.streams.contains_key(&kind) {
             self.streams.extend(self.mask.stream().map(|stream| (kind, stream)));
         }
-        let text = self.streams.get_mut(&kind).map_or(text.clone(), |stream| stream.push(&text));
-        self.tell(kind, text);
+        let shown = match self.streams.get_mut(&kind) {
+            Some(stream) => stream.push(&text),
+            None => text,
+        };
+        self.tell(kind, shown);
     }
 
     /// Tells what was held back of texts that are over; whether the key was in one.

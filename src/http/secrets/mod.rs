@@ -1,5 +1,4 @@
 //! Secrets: what is sent to tools and models, and never told.
-#![expect(unused_qualifications, reason = "the expansion of utoipa::path qualifies query types")]
 
 mod delete;
 mod get;
