@@ -161,6 +161,9 @@ pub enum AgentlingError {
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]
     InvalidHeaderName(Finding),
+    /// The operator has set no key that secrets could be sealed with.
+    #[error("this server keeps no secrets: its operator has set no key to seal them with")]
+    SecretsNotConfigured,
     /// The run failed and the caller asked for that to be the answer.
     #[error("{}", .0.detail)]
     RunFailed(RunFailure),
@@ -216,6 +219,7 @@ impl AgentlingError {
             | Self::RemoteRefForbidden(_)
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
+            | Self::SecretsNotConfigured
             | Self::Internal(_) => false,
             Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }

@@ -4,6 +4,7 @@ pub mod cli;
 mod database;
 mod demo;
 mod keys;
+mod secrets;
 mod serve;
 mod transcript;
 
@@ -78,6 +79,18 @@ pub enum StartError {
         /// How many there may be.
         allowed: u32,
     },
+    /// Keys cannot be replaced.
+    #[error("the keys of secrets cannot be replaced")]
+    Rewrap(#[source] AgentlingError),
+    /// Some secrets are under keys that are not set.
+    #[error(
+        "{n_left} secrets cannot be opened with the keys that are set, and are as they were; the log \
+         names them"
+    )]
+    NotRewrapped {
+        /// How many.
+        n_left: u64,
+    },
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),
@@ -122,6 +135,7 @@ pub async fn engine(
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
     let offered = around.ids.secret()?;
     let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
+    let secrets = secrets::keeper(config, store, around)?;
     Ok(Engine::new(Parts {
         redaction: redaction(config, secret),
         webhooks: config.webhooks,
@@ -129,7 +143,8 @@ pub async fn engine(
         retention: config.retention,
         store: store.clone(),
         models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
-        toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,
+        toolbox: Toolbox::new(policy, Arc::clone(&around.clock), Arc::new(secrets.clone()))?,
+        secrets,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
         prices: config.prices.clone(),

@@ -12,6 +12,7 @@ mod reader;
 mod redaction;
 mod rendering;
 mod retention;
+mod secrets;
 mod setting;
 mod source;
 mod streams;
@@ -30,6 +31,7 @@ pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use retention::Retention;
+pub use secrets::SecretKeys;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
 pub use streams::Streams;
@@ -62,6 +64,8 @@ const BEFORE_KEYS: &[Setting] = &[
     streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
+    secrets::KEYS,
+    secrets::FILE,
     redaction::FILE,
     engine::CONCURRENCY,
     engine::POLL,
@@ -127,6 +131,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// How long what is stored is kept.
     pub retention: Retention,
+    /// What secrets of tenants are sealed with.
+    pub secret_keys: SecretKeys,
 }
 
 impl Config {
@@ -148,7 +154,11 @@ impl Config {
             Auth::read(&mut reader),
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
-            (Webhooks::read(&mut reader), Retention::read(&mut reader)),
+            (
+                Webhooks::read(&mut reader),
+                Retention::read(&mut reader),
+                SecretKeys::read(&mut reader),
+            ),
         );
         let prices = prices::read(&mut reader);
         reader.finish(Self::assemble(sections, prices))
@@ -168,9 +178,11 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention) = rest;
+        let (webhooks, retention, secret_keys) = rest;
+        let secret_keys = secret_keys?;
         let (database, providers) = (database?, providers?);
-        let own = auth.api_key.iter().chain(&auth.key_pepper);
+        let sealing = secret_keys.iter().map(|(_, key)| key);
+        let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
         Some(Self {
             http: http?,
@@ -186,6 +198,7 @@ impl Config {
             telemetry: telemetry?,
             webhooks: webhooks?,
             retention: retention?,
+            secret_keys,
         })
     }
 }
@@ -202,5 +215,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>),
+    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>),
 );

@@ -208,7 +208,8 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     }
     let keys: Vec<_> = SETTINGS
         .iter()
-        .filter(|setting| setting.secret && setting.name != "DATABASE_URL")
+        .filter(|setting| setting.secret)
+        .filter(|setting| !["DATABASE_URL", "AGENTLING_SECRET_KEYS"].contains(&setting.name))
         .map(|setting| (setting.name, format!("canary-{}", setting.name)))
         .collect();
     let pairs: Vec<_> = keys.iter().map(|(name, key)| (*name, key.as_str())).collect();
@@ -219,6 +220,24 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     for (name, key) in &keys {
         assert!(scrubbed.contains(&key.as_str()), "{name}");
     }
+}
+
+#[test]
+fn keys_that_seal_secrets_are_kept_secret_and_come_from_one_place() {
+    let key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let keys = format!("one={key}");
+    let config = read(&[("AGENTLING_SECRET_KEYS", keys.as_str())]).unwrap();
+    assert!(!format!("{config:?}").contains(key));
+    let mut scrubbed = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
+    assert!(scrubbed.any(|secret| secret == key));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{keys}\n")).unwrap();
+    let path = ("AGENTLING_SECRET_KEYS_FILE", file.path().to_str().unwrap());
+    assert_eq!(read(&[path]).unwrap().secret_keys.bytes().count(), 1);
+    let found = errors(&[path, ("AGENTLING_SECRET_KEYS", keys.as_str())]);
+    assert!(found.len() == 1 && found[0].contains("beside"), "{found:?}");
+    std::fs::write(file.path(), "hunter22").unwrap();
+    assert!(errors(&[path]).iter().all(|error| !error.contains("hunter22")));
 }
 
 #[test]

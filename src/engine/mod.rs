@@ -12,6 +12,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod ask;
 mod budget;
 mod client;
 mod compact;
@@ -38,6 +39,7 @@ mod replay;
 mod replies;
 mod sanitise;
 mod schedules;
+pub mod secrets;
 mod sent;
 mod steer;
 mod tail;
@@ -92,6 +94,7 @@ use crate::tools::Toolbox;
 
 use context::Context;
 use redaction::{Place, Redaction, Redactors};
+use secrets::Secrets;
 use tasks::Tasks;
 
 /// What an engine is built from.
@@ -103,6 +106,8 @@ pub struct Parts {
     pub models: Models,
     /// The tools.
     pub toolbox: Toolbox,
+    /// The secrets of tenants.
+    pub secrets: Secrets,
     /// The clock.
     pub clock: SharedClock,
     /// Ids and randomness.
@@ -188,6 +193,20 @@ impl Engine {
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
         agents::check(&self.context.parts.toolbox, spec, at)
+    }
+
+    /// Whether the secrets that an agent names are there and bound to where they would be sent. `at` is the
+    /// pointer to the agent in the caller's document.
+    ///
+    /// # Errors
+    /// With every place that names one which is not, or when the database does not answer.
+    pub async fn check_secrets(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+        at: &str,
+    ) -> Result<(), AgentlingError> {
+        secrets::check(&self.context, tenant, spec, at).await
     }
 
     /// How a thread that is created now frames its history.

@@ -22,6 +22,7 @@ pub mod reply;
 mod requests;
 mod runs;
 mod schedules;
+mod secrets;
 pub mod serve;
 mod state;
 mod steps;
@@ -60,6 +61,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(render::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
+        .merge(secrets::routes())
 }
 
 /// Endpoints that need no key.

@@ -10,13 +10,16 @@ mod asking;
 mod builtin;
 mod declared;
 mod egress;
+mod headers;
 mod http;
+pub mod mask;
 mod outcome;
 mod pattern;
 mod post;
 mod probe;
 mod response;
 mod schema;
+pub mod secrets;
 mod shape;
 mod spec;
 mod template;
@@ -34,12 +37,13 @@ pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
 use egress::Clients;
 use schema::SchemaCache;
+use secrets::{SecretSource, Vault};
 use toolset::Reading;
 
 /// The toolbox cannot be made.
@@ -56,11 +60,14 @@ pub struct Toolbox {
     clients: Clients,
     schemas: SchemaCache,
     clock: SharedClock,
+    secrets: Arc<dyn SecretSource>,
 }
 
 /// A call to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRequest {
+    /// For whom.
+    pub tenant: TenantId,
     /// The call; the tool sees it as its idempotency key.
     pub call_id: CallId,
     /// The tool's name as the model wrote it.
@@ -75,9 +82,18 @@ pub struct CallRequest {
 
 impl Toolbox {
     /// Makes the clients that every call goes through.
-    pub fn new(egress: EgressPolicy, clock: SharedClock) -> Result<Self, ToolboxError> {
+    pub fn new(
+        egress: EgressPolicy,
+        clock: SharedClock,
+        secrets: Arc<dyn SecretSource>,
+    ) -> Result<Self, ToolboxError> {
         let clients = Clients::new(Arc::new(egress)).map_err(ToolboxError::Client)?;
-        Ok(Self { clients, schemas: SchemaCache::default(), clock })
+        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets })
+    }
+
+    /// What the calls of a tenant reach.
+    fn outside<'a>(&'a self, tenant: &'a TenantId) -> (&'a Clients, Vault<'a>) {
+        (&self.clients, Vault { source: &self.secrets, tenant })
     }
 
     /// Everything that is wrong with the tools and schemas of an agent.
@@ -107,7 +123,7 @@ impl Toolbox {
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
         let Reading::Send { call: tool, arguments, .. } = read else { return None };
-        tool.probe.as_ref()?.ask(tool, &self.clients, (call, &arguments)).await
+        tool.probe.as_ref()?.ask(tool, self.outside(&call.tenant), (call, &arguments)).await
     }
 
     /// Runs a call to its end.
@@ -115,7 +131,7 @@ impl Toolbox {
         let started_at = self.clock.now();
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
-                tool.send(&self.clients, call, &arguments).await
+                tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(output),
             // The machine lets such a call wait; it comes here only if that is broken.

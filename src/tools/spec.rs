@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::asking;
 use super::egress::{EgressDenied, EgressPolicy, EgressRule};
-use super::http::header_map;
+use super::headers::Headers;
 use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
@@ -141,7 +141,7 @@ impl Check<'_> {
         self.told((&tool.name, &tool.description), &tool.parameters, at);
         self.url((&tool.url, &tool.parameters), &format!("{at}/url"));
         self.waits(tool, at);
-        for (name, text) in header_map(&tool.headers).err().unwrap_or_default() {
+        for (name, text) in Headers::compile(&tool.headers).err().unwrap_or_default() {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);
         }

@@ -22,6 +22,7 @@ const TENANT_TABLES: &[&str] = &[
     "run_message",
     "run_watch",
     "schedule",
+    "secret",
     "step",
     "thread",
     "thread_segment",

@@ -53,6 +53,9 @@ fn model(model: &ModelSpec, at: &str, checks: &mut Checks) {
     let scripted = model.provider == Provider::Scripted || model.script.is_empty();
     let message = "only the provider `scripted` takes a script";
     checks.require(scripted, &format!("{at}/script"), "not_applicable", message);
+    let keyed = model.provider != Provider::Scripted || model.api_key.is_none();
+    let message = "the provider `scripted` takes no key";
+    checks.require(keyed, &format!("{at}/api_key"), "not_applicable", message);
     settings(&model.settings, model.provider.wire(), &format!("{at}/settings"), checks);
     for (index, turn) in model.script.iter().enumerate() {
         for (nth, call) in turn.tool_calls.iter().enumerate() {
@@ -184,6 +187,12 @@ mod tests {
                 json!({ "provider": "openai", "name": "m", "script": [{ "text": "x" }] });
         });
         assert_eq!(found, ["/agent/model/script"]);
+    }
+
+    #[test]
+    fn a_script_needs_no_key() {
+        let found = places(|spec| spec["model"]["api_key"] = json!({ "secret": "key" }));
+        assert_eq!(found, ["/agent/model/api_key"]);
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::SchemaTooComplex(place) => at(Kind::SchemaTooComplex, place),
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
+        Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
@@ -127,6 +128,8 @@ fn model(
         Kind::ModelTimeout
     } else if kind == ModelErrorKind::FramingViolation {
         Kind::FramingViolation
+    } else if kind == ModelErrorKind::SecretUnavailable {
+        Kind::SecretUnavailable
     } else {
         Kind::ModelError
     };

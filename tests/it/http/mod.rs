@@ -23,6 +23,8 @@ mod render;
 mod runs;
 mod schedules;
 mod schemas;
+mod secrets;
+mod secrets_use;
 mod steps;
 mod threads;
 mod threads_fork;

@@ -9,12 +9,13 @@ use agentling::http::openapi::PROBLEMS;
 use agentling::http::openapi_document;
 use serde_json::{Value, json};
 
+use super::secrets::SEALING;
 use super::{pointers, speaker, without_ids};
 use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 9] = [
+const SCOPES: [&str; 10] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -23,8 +24,12 @@ const SCOPES: [&str; 9] = [
     "memory:write",
     "memory:system",
     "ledger:read",
+    "secrets:write",
     "admin",
 ];
+
+/// A name as long as an id.
+const SECRET_NAME: &str = "key-00000000000000000000000000000000";
 
 /// What an operation takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +51,8 @@ const FORK: &str = r#"{"at_seq":1}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
+/// It is refused, so that a walk over names, each of which a secret could have, stores none.
+const SECRET: &str = r#"{"value":"hunter22","origins":["ftp://example.com"]}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
@@ -97,6 +104,10 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("schedules_get", "runs:read", Takes::Nothing),
     ("schedules_list", "runs:read", Takes::Nothing),
     ("schedules_put", "runs:write", Takes::Json(SCHEDULE)),
+    ("secrets_delete", "secrets:write", Takes::Nothing),
+    ("secrets_get", "agents:read", Takes::Nothing),
+    ("secrets_list", "agents:read", Takes::Nothing),
+    ("secrets_put", "secrets:write", Takes::Json(SECRET)),
     ("steps_get", "runs:read", Takes::Nothing),
     ("steps_request_body", "ledger:read", Takes::Nothing),
     ("steps_request_response", "ledger:read", Takes::Nothing),
@@ -158,6 +169,7 @@ const FAULTS: [Fault; 11] = [
 ];
 
 const OPEN: &str = "whoever supervises the server has no key and asks as it likes";
+const NAMES: &str = "every name is one that a secret of the caller may have";
 const READER: &str = "a memory document has a reader of its own, which lists what is wrong with it";
 
 /// What is answered otherwise, and why. The list may only get shorter.
@@ -175,6 +187,8 @@ const EXCEPTIONS: &[(&str, Fault, &str)] = &[
     ("memory_load", BrokenBody, READER),
     ("memory_load", UnknownField, READER),
     ("memory_load", NotAnObject, READER),
+    ("secrets_put", ForeignId, NAMES),
+    ("secrets_put", NoId, NAMES),
 ];
 
 /// An operation as the document has it, with its line of the table.
@@ -231,11 +245,13 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP)]).await;
+        let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
         let app = app.with_key(BOOTSTRAP);
         let agent = app.create_agent(&speaker("a", "Hello.")).await;
         let hook = json!({ "url": app.tools.url("hook") });
         let webhook = app.post("/v1/webhooks", &hook).await.expect(201);
+        let secret = json!({ "value": "hunter22", "origins": [app.tools.origin()] });
+        app.put(&format!("/v1/secrets/{SECRET_NAME}"), &secret).await.expect(200);
         let schedule: Value = serde_json::from_str(SCHEDULE).unwrap();
         let schedule = app.post("/v1/schedules", &schedule).await.expect(201);
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
@@ -273,6 +289,7 @@ impl World {
             .replace("{webhook_id}", &text(&self.webhook["id"]))
             .replace("{delivery_id}", &text(&self.delivery["id"]))
             .replace("{schedule_id}", &text(&self.schedule["id"]))
+            .replace("{name}", SECRET_NAME)
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")
             .replace("{block_id}", "user")

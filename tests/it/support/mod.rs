@@ -44,7 +44,7 @@ pub(crate) use invariants::{assert_called, assert_invariants};
 pub(crate) use keys::{mint_key, mint_key_until};
 pub(crate) use ledger::{assert_recorded, path_of, requests_of, text_from};
 pub(crate) use local_model::local_model;
-pub(crate) use look::{count, execute, picture, until};
+pub(crate) use look::{count, execute, picture, picture_everything, picture_of, until};
 pub(crate) use model::{FakeModel, ModelReply, ModelRequest};
 pub(crate) use normal::normalised;
 pub(crate) use obeying::ObeyingModel;

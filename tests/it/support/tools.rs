@@ -27,6 +27,8 @@ pub(crate) struct ToolCallSeen {
     pub(crate) key: String,
     /// The `Agentling-Fence`.
     pub(crate) fence: String,
+    /// All headers, by name.
+    pub(crate) headers: BTreeMap<String, String>,
     /// What it is told as an endpoint: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
     pub(crate) webhook: [String; 3],
 }
@@ -67,6 +69,11 @@ impl FakeTools {
         #[expect(clippy::disallowed_methods, reason = "a fake peer ends with its test")]
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { host, shared }
+    }
+
+    /// Where they are, as an origin.
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.host)
     }
 
     /// The URL of a tool.
@@ -166,6 +173,11 @@ fn note(parts: &Parts, body: &Bytes) -> ToolCallSeen {
         text: String::from_utf8_lossy(body).into_owned(),
         key: header("idempotency-key"),
         fence: header("agentling-fence"),
+        headers: parts
+            .headers
+            .keys()
+            .map(|name| (name.to_string(), header(name.as_str())))
+            .collect(),
         webhook: ["webhook-id", "webhook-timestamp", "webhook-signature"].map(header),
     }
 }
