@@ -113,7 +113,7 @@ pub(super) async fn render(
             announce: manner.announce.unwrap_or(framing.announce),
             tags: framing.tags.clone(),
         };
-        let mut prompter = Prompter::new(&context.parts.toolbox, &agent, &framing, &redactor);
+        let mut prompter = Prompter::new(&context.parts.toolbox, (&agent, &[]), &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

@@ -9,8 +9,10 @@ mod arguments;
 mod builtin;
 mod declared;
 mod egress;
+mod extra;
 mod http;
 pub mod mask;
+pub mod mcp;
 mod outcome;
 mod post;
 mod probe;
@@ -27,9 +29,10 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use extra::Extra;
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
 pub use post::Post;
-pub use spec::{SpecFinding, SpecProblem, check_spec};
+pub use spec::{SpecFinding, SpecProblem, check_spec, rule_flaws};
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
@@ -98,9 +101,14 @@ impl Toolbox {
         post::send(&self.clients, post).await
     }
 
-    /// Compiles the tools of an agent, once for a run.
+    /// Compiles the tools of an agent.
     pub fn toolset(&self, spec: &AgentSpec) -> ToolSet {
-        ToolSet::compile(spec, &self.schemas)
+        self.toolset_with(spec, &[])
+    }
+
+    /// Compiles the tools of an agent and those that a run has beside them, once for a run.
+    pub fn toolset_with(&self, spec: &AgentSpec, extra: &[Extra]) -> ToolSet {
+        ToolSet::compile(spec, extra, &self.schemas)
     }
 
     /// Asks what became of a call whose answer was lost; `None` when that is not known.
@@ -118,6 +126,7 @@ impl Toolbox {
                 tool.send(&self.clients, call, &arguments).await
             }
             Reading::Answer(output) => Ok(output),
+            Reading::Mcp { .. } => Err(elsewhere()),
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),

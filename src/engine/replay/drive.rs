@@ -26,6 +26,7 @@ use crate::provider::ModelCall;
 use crate::render;
 use crate::render::redact::Redactor;
 use crate::store::journal::{Head, LoadedRun};
+use crate::tools::Extra;
 
 /// What came of driving a run again, and the request that parts from its record.
 #[derive(Debug)]
@@ -53,10 +54,11 @@ pub(super) fn drive(
         return Driven { replayed, made: None };
     }
     let toolbox = &context.parts.toolbox;
+    let extra = loaded.pins.as_ref().map(Extra::of_pins).unwrap_or_default();
     let mut driver = Driver {
         context,
         limits: Limits::of(&loaded.agent, loaded.max_steps),
-        prompter: Prompter::new(toolbox, &loaded.agent, &loaded.framing, redactor),
+        prompter: Prompter::new(toolbox, (&loaded.agent, &extra), &loaded.framing, redactor),
         compactor: Compactor::of(&loaded, redactor),
         journal: Journal::of(&loaded),
         state: fold(records_of(&loaded)),

@@ -10,6 +10,7 @@ use super::Head;
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::AskedFallback;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::mcp::Pins;
 use crate::domain::run::Run;
 use crate::domain::run_message::RunMessage;
 use crate::domain::step::Step;
@@ -60,6 +61,8 @@ pub struct LoadedRun {
     pub answers: Vec<GivenAnswer>,
     /// Whether it draws on budgets.
     pub is_budgeted: bool,
+    /// The tools of MCP servers that it was given when it began; `None` before it has any.
+    pub pins: Option<Pins>,
 }
 
 /// Loads a run. `None` when it is gone.
@@ -110,6 +113,7 @@ pub async fn load(
         n_answers,
         answers,
         is_budgeted,
+        pins: None,
     }))
 }
 
