@@ -161,6 +161,9 @@ pub enum AgentlingError {
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]
     InvalidHeaderName(Finding),
+    /// An MCP server does not answer as one.
+    #[error("the MCP server is not available: {0}")]
+    McpUnavailable(String),
     /// The run failed and the caller asked for that to be the answer.
     #[error("{}", .0.detail)]
     RunFailed(RunFailure),
@@ -217,6 +220,7 @@ impl AgentlingError {
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
             | Self::Internal(_) => false,
+            Self::McpUnavailable(_) => true,
             Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }
             | Self::Overloaded
@@ -242,6 +246,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         ) => true,
         StoreError::Conflict(
             Conflict::AgentNameTaken
+            | Conflict::McpServerNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused

@@ -6,6 +6,7 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod mcp;
 mod prices;
 mod providers;
 mod reader;
@@ -26,6 +27,7 @@ pub use egress::{Egress, HostPort};
 pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
+pub use mcp::{Mcp, McpProgram};
 pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
@@ -93,6 +95,7 @@ const AFTER_KEYS: &[Setting] = &[
     rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
+    mcp::STDIO,
     telemetry::LOG,
     telemetry::LOG_FORMAT,
 ];
@@ -126,6 +129,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// How long what is stored is kept.
     pub retention: Retention,
+    /// The operator's MCP servers.
+    pub mcp: Mcp,
 }
 
 impl Config {
@@ -147,7 +152,7 @@ impl Config {
             Auth::read(&mut reader),
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
-            (Webhooks::read(&mut reader), Retention::read(&mut reader)),
+            (Webhooks::read(&mut reader), Retention::read(&mut reader), Mcp::read(&mut reader)),
         );
         let prices = prices::read(&mut reader);
         reader.finish(Self::assemble(sections, prices))
@@ -167,7 +172,7 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention) = rest;
+        let (webhooks, retention, mcp) = rest;
         let (database, providers) = (database?, providers?);
         let own = auth.api_key.iter().chain(&auth.key_pepper);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
@@ -185,6 +190,7 @@ impl Config {
             telemetry: telemetry?,
             webhooks: webhooks?,
             retention: retention?,
+            mcp: mcp?,
         })
     }
 }
@@ -201,5 +207,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>),
+    (Option<Webhooks>, Option<Retention>, Option<Mcp>),
 );

@@ -12,6 +12,16 @@ pub fn single_line(text: &str) -> String {
     line
 }
 
+/// A text of others in plain characters and of bounded length; line breaks and tabs stay.
+pub fn plain_text(text: &str, most: usize) -> String {
+    let shown = |c| if matches!(c, '\n' | '\t') { c } else { printable(c) };
+    let mut plain: String = text.chars().take(most).map(shown).collect();
+    if text.chars().nth(most).is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
 fn printable(c: char) -> char {
     let invisible = matches!(c,
         '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

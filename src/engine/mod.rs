@@ -21,6 +21,7 @@ mod diagnosis;
 mod diff;
 mod driver;
 mod dry_run;
+mod equip;
 pub mod feed;
 mod hints;
 mod inbox;
@@ -39,6 +40,7 @@ mod replies;
 mod sanitise;
 mod schedules;
 mod sent;
+mod servers;
 mod steer;
 mod tail;
 mod takeover;
@@ -66,10 +68,13 @@ pub use diff::{
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
+pub use servers::StoredServers;
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
+// What holds for the tools of MCP servers, under this layer's name.
+pub use crate::tools::rule_flaws;
 // What a model would be sent, under this layer's name.
 pub use crate::render::prompt::{Block, PromptTurn, Role};
 
@@ -79,6 +84,8 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::budget::Prices;
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::memory::Finding;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
@@ -188,6 +195,37 @@ impl Engine {
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
         agents::check(&self.context.parts.toolbox, spec, at)
+    }
+
+    /// Whether the URL of an MCP server may be called.
+    ///
+    /// # Errors
+    /// With the rule that it breaks, at the pointer `at`.
+    pub fn check_mcp_url(&self, url: &str, at: &str) -> Result<(), AgentlingError> {
+        webhooks::check_url(self, url, at)
+    }
+
+    /// The headers of an MCP server that cannot be sent, with what is wrong with each.
+    pub fn check_mcp_headers(&self, spec: &McpServerSpec) -> Vec<(String, String)> {
+        self.context.parts.toolbox.check_headers(spec)
+    }
+
+    /// Connects to an MCP server and asks for its tools.
+    ///
+    /// # Errors
+    /// When it must not be called, or does not answer as such a server does.
+    pub async fn test_mcp_server(
+        &self,
+        tenant: &TenantId,
+        spec: &McpServerSpec,
+    ) -> Result<Listing, AgentlingError> {
+        let tested = self.context.parts.toolbox.test_server(tenant, spec).await;
+        tested.map_err(|error| match error {
+            McpUnavailable::Denied(text) => {
+                AgentlingError::EgressDenied(Finding::new("", "egress_denied", text))
+            }
+            error => AgentlingError::McpUnavailable(error.to_string()),
+        })
     }
 
     /// How a thread that is created now frames its history.

@@ -14,7 +14,7 @@ use super::sent::{Errand, InFlight, Sent};
 use super::{Context, relay, sanitise};
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::ledger::Purpose;
 use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
@@ -51,6 +51,7 @@ pub(super) struct Done {
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
+    tenant: TenantId,
     prompter: Prompter,
     predecessor: Predecessor,
     first_seq: i64,
@@ -75,6 +76,7 @@ impl Performer {
         let extra = loaded.pins.as_ref().map(Extra::of_pins).unwrap_or_default();
         Self {
             context: Arc::clone(context),
+            tenant: claim.tenant.clone(),
             prompter: Prompter::new(&context.parts.toolbox, (agent, &extra), framing, redactor),
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
@@ -248,6 +250,7 @@ impl Performer {
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
         let planned = state.call(call_id).map(|call| &call.planned);
         CallRequest {
+            tenant: self.tenant.clone(),
             call_id: call_id.clone(),
             name: planned.map_or_else(String::new, |planned| planned.name.clone()),
             arguments: planned.map_or_else(String::new, |planned| planned.arguments.clone()),

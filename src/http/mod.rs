@@ -13,6 +13,7 @@ pub mod extract;
 mod health;
 pub mod layers;
 pub mod limits;
+mod mcp_servers;
 mod mac;
 pub mod openapi;
 mod probe;
@@ -58,6 +59,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(mcp_servers::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
 }

@@ -15,7 +15,7 @@ use crate::domain::mcp::{McpRules, McpTool};
 use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
-const MAX_TOOLS: usize = 128;
+pub(super) const MAX_TOOLS: usize = 128;
 const MAX_DESCRIPTION: usize = 4_096;
 const MAX_URL: usize = 2_048;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;

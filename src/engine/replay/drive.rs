@@ -10,6 +10,7 @@ use crate::domain::ledger::{Encoded, LedgerEntry, Purpose};
 use crate::domain::limits::Limits;
 use crate::domain::message::ReplyState;
 use crate::domain::run::{Failure, RunFacts};
+use crate::domain::step::{Step, StepContent};
 use crate::domain::tool::{PlannedCall, ToolOutcome};
 use crate::domain::wait::WaitRules;
 use crate::engine::Context;
@@ -84,10 +85,14 @@ fn rewind(loaded: &mut LoadedRun) -> bool {
     if first != Some(loaded.memory_from) {
         return false;
     }
-    loaded.steps.truncate(place + 1);
+    // The tools of a run are announced behind its task, before anything else.
+    let is_tools = |step: &&Step| matches!(step.content, StepContent::Tools(_));
+    let n_tools = loaded.steps.iter().skip(place + 1).take_while(is_tools).count();
+    loaded.steps.truncate(place + 1 + n_tools);
     loaded.calls.retain(|call| call.step_seq < task_seq);
     loaded.run.facts = RunFacts::accepted();
-    loaded.head = Head { next_seq: task_seq + 1, next_event_seq: 3, op_id: loaded.head.op_id };
+    let next_seq = task_seq + 1 + i64::try_from(n_tools).unwrap_or(0);
+    loaded.head = Head { next_seq, next_event_seq: 3, op_id: loaded.head.op_id };
     (loaded.closing, loaded.resumed, loaded.fallback, loaded.n_messages) = (false, false, None, 0);
     loaded.heard.clear();
     loaded.waiting.clear();

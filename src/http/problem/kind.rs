@@ -145,6 +145,8 @@ problems! {
         "A request to the model was not sent, because a check found text of someone else that breaks out of a frame in it. That is a fault of the server; the request and where its bytes come from are in the ledger. The operator finds the cause in the log under `error_id`.";
     ModelError = 502 "model-error" "Model failed"
         "The model provider failed or refused for good. `provider`, `provider_status` and `kind` say how. The run's history is intact and can be continued by a new run.";
+    McpUnavailable = 502 "mcp-unavailable" "MCP server not available"
+        "The MCP server cannot be reached, refuses the connection, or does not answer as such a server does; `detail` says which. Check its URL and headers, and try again.";
     Overloaded = 503 "overloaded" "Overloaded"
         "The server has more work than it can take. Try again after `Retry-After`.";
     Draining = 503 "draining" "Shutting down"

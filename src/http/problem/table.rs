@@ -50,6 +50,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
+        Error::McpUnavailable(_) => say(Kind::McpUnavailable),
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
         Error::StreamCursorAhead { last } => {
@@ -84,7 +85,7 @@ fn of_store(error: &StoreError) -> Problem {
 fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::AgentNameTaken | Conflict::McpServerNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::BudgetExhausted => say(Kind::BudgetExhausted),

@@ -1,28 +1,19 @@
-//! Tools of MCP servers.
+//! Tools of MCP servers: sessions with servers, their lists, and calls.
+//!
+//! A session belongs to one tenant and one server, is kept between calls, and is begun anew once it is
+//! lost. A call that may have been sent is repeated only when its class allows that.
 
-use std::time::Duration;
+mod call;
+mod content;
+mod loss;
+mod pins;
+mod pool;
+mod session;
+mod stdio;
+mod vet;
+mod wire;
 
-use crate::domain::mcp::PinnedTool;
-use crate::domain::tool::EffectClass;
+pub use pins::{Offer, pin};
+pub use pool::{McpClients, McpSource, NoServers, ServersUnread};
 
-/// A tool of a server, ready to be called.
-#[derive(Debug, Clone)]
-pub(super) struct McpCall {
-    pub(super) server: String,
-    pub(super) remote: String,
-    pub(super) name: String,
-    pub(super) effect: EffectClass,
-    pub(super) timeout: Duration,
-}
-
-impl McpCall {
-    pub(super) fn of(tool: &PinnedTool, agent_timeout_ms: u64) -> Self {
-        Self {
-            server: tool.server.clone(),
-            remote: tool.remote.clone(),
-            name: tool.name.clone(),
-            effect: tool.rules.effect(),
-            timeout: Duration::from_millis(tool.rules.timeout_ms.unwrap_or(agent_timeout_ms)),
-        }
-    }
-}
+pub(super) use call::McpCall;

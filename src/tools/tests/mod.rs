@@ -16,10 +16,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use super::secrets::NoSecrets;
 use super::{CallRequest, EgressPolicy, Toolbox};
 use crate::clock::Clock;
 use crate::domain::agent::AgentSpec;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::message::Reply;
 
 /// A clock that is one second later at every look.
@@ -38,7 +39,7 @@ impl Clock for Ticking {
 
 fn toolbox(allow: &[String]) -> Toolbox {
     let policy = EgressPolicy::new(allow, false).unwrap();
-    Toolbox::new(policy, Arc::new(Ticking::default())).unwrap()
+    Toolbox::new(policy, Arc::new(Ticking::default()), Arc::new(NoSecrets)).unwrap()
 }
 
 /// An agent with these tools and these further fields.
@@ -70,6 +71,7 @@ fn tool(url: &str, properties: &Value, fields: &Value) -> Value {
 
 fn request(name: &str, arguments: &Value) -> CallRequest {
     CallRequest {
+        tenant: TenantId::default(),
         call_id: CallId("call_1".to_owned()),
         name: name.to_owned(),
         arguments: arguments.to_string(),

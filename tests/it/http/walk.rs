@@ -14,7 +14,7 @@ use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 9] = [
+const SCOPES: [&str; 10] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -23,6 +23,7 @@ const SCOPES: [&str; 9] = [
     "memory:write",
     "memory:system",
     "ledger:read",
+    "tools:write",
     "admin",
 ];
 
@@ -38,6 +39,7 @@ enum Takes {
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const BUDGET: &str = r#"{"tokens":1000000}"#;
+const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -66,6 +68,12 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
+    ("mcp_servers_create", "tools:write", Takes::Json(MCP_SERVER)),
+    ("mcp_servers_delete", "tools:write", Takes::Nothing),
+    ("mcp_servers_get", "agents:read", Takes::Nothing),
+    ("mcp_servers_list", "agents:read", Takes::Nothing),
+    ("mcp_servers_put", "tools:write", Takes::Json(MCP_SERVER)),
+    ("mcp_servers_test", "tools:write", Takes::Maybe("{}")),
     ("memory_export", "memory:read", Takes::Nothing),
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
     ("memory_reset", "memory:write", Takes::Nothing),
