@@ -139,7 +139,7 @@ mod tests {
             agent(&json!([{"kind": "mcp", "server": "gone"}, {"kind": "mcp", "server": "one"}]));
         let gone = ("gone".to_owned(), Err(McpUnavailable::Unknown));
         let pins = pin(&agent, &BTreeMap::from([gone, offer("one", &json!({}), &["a"])]));
-        assert_eq!((names(&pins), pins.unavailable), (vec!["a"], vec!["gone".to_owned()]));
+        assert_eq!((names(&pins), &pins.unavailable), (vec!["a"], &vec!["gone".to_owned()]));
     }
 
     #[test]
