@@ -164,6 +164,9 @@ pub enum AgentlingError {
     /// An MCP server does not answer as one.
     #[error("the MCP server is not available: {0}")]
     McpUnavailable(String),
+    /// The operator has set no key that secrets could be sealed with.
+    #[error("this server keeps no secrets: its operator has set no key to seal them with")]
+    SecretsNotConfigured,
     /// The run failed and the caller asked for that to be the answer.
     #[error("{}", .0.detail)]
     RunFailed(RunFailure),
@@ -219,6 +222,7 @@ impl AgentlingError {
             | Self::RemoteRefForbidden(_)
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
+            | Self::SecretsNotConfigured
             | Self::Internal(_) => false,
             Self::McpUnavailable(_) => true,
             Self::ThreadBusy { .. }

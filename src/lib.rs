@@ -12,6 +12,7 @@
 //! | [`machine`] | the agent loop as three total functions | tokio, time, SQL, HTTP |
 //! | [`render`] | history and profile → provider-neutral prompt | providers' wire formats |
 //! | [`wire`] | prompt → bytes, bytes → reply | sockets |
+//! | [`seal`] | seals secrets for storage | where they are stored and sent |
 //! | [`config`], [`clock`] | settings; the one source of time and ids | everything else |
 //! | [`store`] | Postgres; the only SQL | HTTP, providers, tools |
 //! | [`provider`] | sends wire bytes to a model | the loop, the database |
@@ -56,6 +57,7 @@ pub mod http;
 pub mod machine;
 pub mod provider;
 pub mod render;
+pub mod seal;
 pub mod store;
 pub mod telemetry;
 pub mod tools;

@@ -185,6 +185,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
             provider: model.provider,
             name: model.name,
             base_url: model.base_url,
+            api_key: None,
             profile: ProfileOverrides::default(),
             settings: ModelSettings::default(),
             script,

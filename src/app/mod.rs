@@ -4,6 +4,7 @@ pub mod cli;
 mod database;
 mod demo;
 mod keys;
+mod secrets;
 mod serve;
 mod transcript;
 
@@ -20,7 +21,8 @@ use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
 use crate::engine::redaction::Redaction;
-use crate::engine::{CommitObserver, Engine, NoObserver, Parts, StoredServers};
+use crate::engine::servers::StoredServers;
+use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
@@ -28,7 +30,7 @@ use crate::http::{AppState, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
 use crate::tools::mcp::McpClients;
-use crate::tools::secrets::NoSecrets;
+use crate::tools::secrets::SecretSource;
 use crate::tools::{EgressPolicy, InvalidAllowEntry, Toolbox, ToolboxError};
 
 /// What keeps a server from starting.
@@ -80,6 +82,9 @@ pub enum StartError {
         /// How many there may be.
         allowed: u32,
     },
+    /// Keys cannot be replaced.
+    #[error("the keys of secrets cannot be replaced")]
+    Rewrap(#[source] AgentlingError),
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),
@@ -124,6 +129,7 @@ pub async fn engine(
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
     let offered = around.ids.secret()?;
     let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
+    let secrets = secrets::keeper(config, store, around)?;
     Ok(Engine::new(Parts {
         redaction: redaction(config, secret),
         webhooks: config.webhooks,
@@ -131,7 +137,8 @@ pub async fn engine(
         retention: config.retention,
         store: store.clone(),
         models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
-        toolbox: toolbox(config, store, (policy, around))?,
+        toolbox: toolbox(config, store, (policy, around), Arc::new(secrets.clone()))?,
+        secrets,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
         prices: config.prices.clone(),
@@ -146,10 +153,11 @@ fn toolbox(
     config: &Config,
     store: &Store,
     (policy, around): (EgressPolicy, &Surroundings),
+    secrets: Arc<dyn SecretSource>,
 ) -> Result<Toolbox, ToolboxError> {
     let servers = Arc::new(StoredServers(store.clone()));
     let servers = McpClients::new(servers, config.mcp.servers.clone(), Arc::clone(&around.clock));
-    let toolbox = Toolbox::new(policy, Arc::clone(&around.clock), Arc::new(NoSecrets))?;
+    let toolbox = Toolbox::new(policy, Arc::clone(&around.clock), secrets)?;
     Ok(toolbox.with_servers(servers))
 }
 

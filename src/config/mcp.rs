@@ -89,7 +89,8 @@ impl Mcp {
             let name = &entry.name;
             reader.refuse(STDIO, format!("names a file in which {name:?} is no name of a server"));
         }
-        let programs: Result<_, InvalidId> = entries.into_iter().map(McpProgram::try_from).collect();
+        let programs: Result<_, InvalidId> =
+            entries.into_iter().map(McpProgram::try_from).collect();
         if programs.is_err() {
             reader.refuse(STDIO, "names a file in which one of `tenants` is no tenant");
         }

@@ -13,6 +13,7 @@ mod reader;
 mod redaction;
 mod rendering;
 mod retention;
+mod secrets;
 mod setting;
 mod source;
 mod streams;
@@ -32,6 +33,7 @@ pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use retention::Retention;
+pub use secrets::SecretKeys;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
 pub use streams::Streams;
@@ -64,6 +66,8 @@ const BEFORE_KEYS: &[Setting] = &[
     streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
+    secrets::KEYS,
+    secrets::FILE,
     redaction::FILE,
     engine::CONCURRENCY,
     engine::POLL,
@@ -131,6 +135,8 @@ pub struct Config {
     pub retention: Retention,
     /// The operator's MCP servers.
     pub mcp: Mcp,
+    /// What secrets of tenants are sealed with.
+    pub secret_keys: SecretKeys,
 }
 
 impl Config {
@@ -152,7 +158,12 @@ impl Config {
             Auth::read(&mut reader),
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
-            (Webhooks::read(&mut reader), Retention::read(&mut reader), Mcp::read(&mut reader)),
+            (
+                Webhooks::read(&mut reader),
+                Retention::read(&mut reader),
+                SecretKeys::read(&mut reader),
+                Mcp::read(&mut reader),
+            ),
         );
         let prices = prices::read(&mut reader);
         reader.finish(Self::assemble(sections, prices))
@@ -172,9 +183,11 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention, mcp) = rest;
+        let (webhooks, retention, secret_keys, mcp) = rest;
+        let secret_keys = secret_keys?;
         let (database, providers) = (database?, providers?);
-        let own = auth.api_key.iter().chain(&auth.key_pepper);
+        let sealing = secret_keys.iter().map(|(_, key)| key);
+        let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
         Some(Self {
             http: http?,
@@ -191,6 +204,7 @@ impl Config {
             webhooks: webhooks?,
             retention: retention?,
             mcp: mcp?,
+            secret_keys,
         })
     }
 }
@@ -207,5 +221,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>, Option<Mcp>),
+    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>, Option<Mcp>),
 );

@@ -26,6 +26,8 @@ labels! {
         LedgerRead = "ledger:read",
         /// Register, change, remove and test MCP servers.
         ToolsWrite = "tools:write",
+        /// Store and remove secrets. Their values are read by nobody.
+        SecretsWrite = "secrets:write",
         /// Everything, keys included.
         Admin = "admin",
     }

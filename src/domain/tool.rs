@@ -10,6 +10,7 @@ use super::mcp::McpTool;
 pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
 };
+use super::secret::HeaderSource;
 use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
 use crate::labels;
 
@@ -73,10 +74,11 @@ pub struct HttpTool {
     /// The URL template; at most 2,048 characters.
     #[schema(max_length = 2048, examples("https://weather.example/v1/{city}"))]
     pub url: String,
-    /// Headers sent with every call. Reserved names are refused.
+    /// Headers sent with every call: texts, or secrets that are bound to the tool's origin. Reserved names
+    /// are refused, and `Authorization` has to be a secret.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    #[schema(value_type = std::collections::BTreeMap<String, String>)]
-    pub headers: IndexMap<String, String>,
+    #[schema(value_type = std::collections::BTreeMap<String, HeaderSource>)]
+    pub headers: IndexMap<String, HeaderSource>,
     /// Whether the call may be repeated when its outcome is unknown.
     #[serde(default)]
     pub effect: EffectClass,

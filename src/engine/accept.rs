@@ -214,6 +214,7 @@ pub(super) async fn choose_agent(
     match which {
         WhichAgent::Inline(spec) => {
             super::agents::check(&context.parts.toolbox, &spec, "/agent")?;
+            super::secrets::check(context, tenant, &spec, "/agent").await?;
             Ok(Chosen { spec: *spec, stored: None })
         }
         WhichAgent::Stored(which, version) => {

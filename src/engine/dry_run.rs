@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Context, equip};
 use super::accept::{self, WhichAgent};
 use super::prompt::{Prompter, Told, body_hash};
 use super::redaction::{self, Redactor};
 use super::replay::excerpt;
+use super::{Context, equip};
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::limits::STEP_LIMIT;
@@ -116,7 +116,8 @@ pub(super) async fn render(
             announce: manner.announce.unwrap_or(framing.announce),
             tags: framing.tags.clone(),
         };
-        let mut prompter = Prompter::new(&context.parts.toolbox, (&agent, &extra), &framing, &redactor);
+        let mut prompter =
+            Prompter::new(&context.parts.toolbox, (&agent, &extra), &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

@@ -15,7 +15,7 @@ use super::journal::{Journal, Stamp};
 use super::leases::Signals;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::TenantId;
-use crate::domain::mcp::{Pins, PinnedTool};
+use crate::domain::mcp::{PinnedTool, Pins};
 use crate::domain::step::ToolsStep;
 use crate::domain::tool::ToolSpec;
 use crate::store::journal::{self, Appended, Guard, LoadedRun};
@@ -111,8 +111,7 @@ async fn change(
     loaded: &LoadedRun,
     now: &Pins,
 ) -> Result<Option<ToolsStep>, StoreError> {
-    let is_continued =
-        loaded.steps.first().is_some_and(|step| step.run_id != Some(loaded.run.id));
+    let is_continued = loaded.steps.first().is_some_and(|step| step.run_id != Some(loaded.run.id));
     if !is_continued {
         return Ok(None);
     }
@@ -125,8 +124,7 @@ fn difference(before: &Pins, now: &Pins, agent: &AgentSpec) -> Option<ToolsStep>
         pins.tools.iter().map(|tool| tool.name.clone()).collect()
     };
     let (old, new) = (names(before), names(now));
-    let is_declared =
-        |name: &str| agent.tools.iter().any(|tool| tool.tool_name() == Some(name));
+    let is_declared = |name: &str| agent.tools.iter().any(|tool| tool.tool_name() == Some(name));
     let in_order = |pins: &Pins, known: &BTreeSet<String>| -> Vec<String> {
         let is_new = |tool: &&PinnedTool| !known.contains(&tool.name);
         pins.tools.iter().filter(is_new).map(|tool| tool.name.clone()).collect()

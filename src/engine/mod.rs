@@ -12,6 +12,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod ask;
 mod budget;
 mod client;
 mod compact;
@@ -39,8 +40,9 @@ mod replay;
 mod replies;
 mod sanitise;
 mod schedules;
+pub mod secrets;
 mod sent;
-mod servers;
+pub mod servers;
 mod steer;
 mod tail;
 mod takeover;
@@ -68,13 +70,10 @@ pub use diff::{
 pub use dry_run::{Comparison, DryRun, GivenHistory, Manner, Rendered};
 pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
-pub use servers::StoredServers;
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
 pub use watch::{RunWatch, Seen};
 
-// What holds for the tools of MCP servers, under this layer's name.
-pub use crate::tools::rule_flaws;
 // What a model would be sent, under this layer's name.
 pub use crate::render::prompt::{Block, PromptTurn, Role};
 
@@ -84,8 +83,6 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::budget::Prices;
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
-use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
-use crate::domain::memory::Finding;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::Run;
 use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
@@ -99,6 +96,7 @@ use crate::tools::Toolbox;
 
 use context::Context;
 use redaction::{Place, Redaction, Redactors};
+use secrets::Secrets;
 use tasks::Tasks;
 
 /// What an engine is built from.
@@ -110,6 +108,8 @@ pub struct Parts {
     pub models: Models,
     /// The tools.
     pub toolbox: Toolbox,
+    /// The secrets of tenants.
+    pub secrets: Secrets,
     /// The clock.
     pub clock: SharedClock,
     /// Ids and randomness.
@@ -197,35 +197,18 @@ impl Engine {
         agents::check(&self.context.parts.toolbox, spec, at)
     }
 
-    /// Whether the URL of an MCP server may be called.
+    /// Whether the secrets that an agent names are there and bound to where they would be sent. `at` is the
+    /// pointer to the agent in the caller's document.
     ///
     /// # Errors
-    /// With the rule that it breaks, at the pointer `at`.
-    pub fn check_mcp_url(&self, url: &str, at: &str) -> Result<(), AgentlingError> {
-        webhooks::check_url(self, url, at)
-    }
-
-    /// The headers of an MCP server that cannot be sent, with what is wrong with each.
-    pub fn check_mcp_headers(&self, spec: &McpServerSpec) -> Vec<(String, String)> {
-        self.context.parts.toolbox.check_headers(spec)
-    }
-
-    /// Connects to an MCP server and asks for its tools.
-    ///
-    /// # Errors
-    /// When it must not be called, or does not answer as such a server does.
-    pub async fn test_mcp_server(
+    /// With every place that names one which is not, or when the database does not answer.
+    pub async fn check_secrets(
         &self,
         tenant: &TenantId,
-        spec: &McpServerSpec,
-    ) -> Result<Listing, AgentlingError> {
-        let tested = self.context.parts.toolbox.test_server(tenant, spec).await;
-        tested.map_err(|error| match error {
-            McpUnavailable::Denied(text) => {
-                AgentlingError::EgressDenied(Finding::new("", "egress_denied", text))
-            }
-            error => AgentlingError::McpUnavailable(error.to_string()),
-        })
+        spec: &AgentSpec,
+        at: &str,
+    ) -> Result<(), AgentlingError> {
+        secrets::check(&self.context, tenant, spec, at).await
     }
 
     /// How a thread that is created now frames its history.

@@ -11,7 +11,7 @@ use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
-use super::{Context, relay, sanitise};
+use super::{Context, ask, relay, sanitise};
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
 use crate::domain::id::{CallId, TenantId};
@@ -293,7 +293,7 @@ async fn ask(
         publisher.delta(&Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
     let deadline = context.parts.clock.monotonic() + call.timeout;
-    let answer = context.parts.models.call(call, &mut on_delta);
+    let answer = ask::ask(context, predecessor.tenant(), call, &mut on_delta);
     let before = predecessor.before(context, call.spec.provider);
     let (mut answer, before) = futures::join!(answer, before);
     relay::arrived(context, publisher).await;

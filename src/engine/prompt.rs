@@ -84,8 +84,7 @@ impl Prompter {
             redactor: Arc::clone(redactor),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(framing),
-            limits: OutputLimits::from(agent)
-                .with(extra.iter().filter_map(Extra::output_limit)),
+            limits: OutputLimits::from(agent).with(extra.iter().filter_map(Extra::output_limit)),
             agent: Arc::new(agent.clone()),
         }
     }

@@ -13,8 +13,8 @@ pub mod extract;
 mod health;
 pub mod layers;
 pub mod limits;
-mod mcp_servers;
 mod mac;
+mod mcp_servers;
 pub mod openapi;
 mod probe;
 pub mod problem;
@@ -23,6 +23,7 @@ pub mod reply;
 mod requests;
 mod runs;
 mod schedules;
+mod secrets;
 pub mod serve;
 mod state;
 mod steps;
@@ -62,6 +63,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(mcp_servers::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
+        .merge(secrets::routes())
 }
 
 /// Endpoints that need no key.

@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use secrecy::SecretString;
+use url::Url;
 
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
@@ -134,11 +136,13 @@ impl Models {
         Self { bounds, ..self }
     }
 
-    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the outcome holds
-    /// all of them again. Dropping the future hangs up.
+    /// Makes one attempt, with a key of the model's own or else that of the server. Pieces of a streamed
+    /// reply are handed on as they arrive; the outcome holds all of them again. Dropping the future hangs
+    /// up.
     pub async fn call(
         &self,
         call: &ModelCall,
+        key: Option<&SecretString>,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Attempt {
         if call.tries == 1
@@ -147,12 +151,25 @@ impl Models {
             self.retries().called(account, self.clock.monotonic());
         }
         let mut capture = Capture::of(&self.clock, call.encoded());
-        let exchange = Box::pin(self.exchange(call, &mut capture, on_delta));
+        let exchange = Box::pin(self.exchange((call, key), &mut capture, on_delta));
         let outcome = tokio::time::timeout(call.timeout, exchange).await.unwrap_or_else(|_| {
             let what = format!("no whole reply within {} ms", call.timeout.as_millis());
             Err(ModelError::new(call.spec.provider, ModelErrorKind::Timeout, what))
         });
         capture.over(outcome)
+    }
+
+    /// An attempt that was given up before anything was sent.
+    pub fn unsent(&self, call: &ModelCall, error: ModelError) -> Attempt {
+        Capture::of(&self.clock, call.encoded()).over(Err(error))
+    }
+
+    /// Where a model is reached, without what is asked there.
+    ///
+    /// # Errors
+    /// When that is nowhere.
+    pub fn address(&self, spec: &ModelSpec) -> Result<Url, ModelError> {
+        address::of_base(spec, self.keys.region())
     }
 
     /// Whether a call that failed may be made again, as far as what is called has retries left. A yes
@@ -169,7 +186,7 @@ impl Models {
             return None;
         }
         let url = address::of_base(spec, self.keys.region()).ok()?;
-        let key = self.keys.variable(spec.provider, &url);
+        let key = self.keys.variable(spec.provider, &url).filter(|_| spec.api_key.is_none());
         Some(key.map_or_else(|| Account::Origin(url.origin().ascii_serialization()), Account::Key))
     }
 
@@ -180,7 +197,7 @@ impl Models {
 
     async fn exchange(
         &self,
-        call: &ModelCall,
+        (call, key): (&ModelCall, Option<&SecretString>),
         capture: &mut Capture,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Result<Reply, ModelError> {
@@ -190,7 +207,7 @@ impl Models {
         })?;
         let peer = match provider {
             Provider::Scripted => scripted::answer(call, &capture.request()).await,
-            _ => self.send(call, capture).await?,
+            _ => self.send(call, key, capture).await?,
         };
         capture.answered(peer.status, &peer.content_type);
         let (profile, bounds) = (call.profile, self.bounds);
@@ -201,8 +218,13 @@ impl Models {
         Ok(reply)
     }
 
-    async fn send(&self, call: &ModelCall, capture: &mut Capture) -> Result<Peer, ModelError> {
-        let (http, keys) = (self.http.maker(), &self.keys);
+    async fn send(
+        &self,
+        call: &ModelCall,
+        key: Option<&SecretString>,
+        capture: &mut Capture,
+    ) -> Result<Peer, ModelError> {
+        let (http, keys) = (self.http.maker(), (&self.keys, key));
         let request = request::of(call, http, keys, capture.request(), self.clock.now())?;
         capture.sending(&request);
         let sent = self.http.send(request, self.clock.monotonic(), self.bounds.at_once).await;

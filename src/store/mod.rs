@@ -32,6 +32,7 @@ pub mod retention;
 mod run_row;
 pub mod runs;
 pub mod schedules;
+pub mod secrets;
 pub mod steer;
 pub mod steps;
 pub mod thread_queue;

@@ -43,11 +43,7 @@ impl Extra {
         }
     }
 
-    pub(super) fn entry(
-        &self,
-        spec: &AgentSpec,
-        schemas: &SchemaCache,
-    ) -> Option<(String, Entry)> {
+    pub(super) fn entry(&self, spec: &AgentSpec, schemas: &SchemaCache) -> Option<(String, Entry)> {
         match self {
             Self::Pinned(tool) => Some(pinned_entry(tool, spec, schemas)),
             Self::Declared(tool) => named_entry(tool, spec, schemas),

@@ -31,8 +31,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use extra::Extra;
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
+pub use extra::Extra;
 pub use post::Post;
 pub use spec::{SpecFinding, SpecProblem, check_spec, rule_flaws};
 pub use toolset::ToolSet;
@@ -113,9 +113,9 @@ impl Toolbox {
     /// Asks the MCP servers that an agent uses for their tools, all at once.
     pub async fn offers(&self, tenant: &TenantId, spec: &AgentSpec) -> BTreeMap<String, Offer> {
         let (clients, vault) = self.outside(tenant);
-        let asked = mcp_servers(spec).into_iter().map(async |name| {
-            (name.to_owned(), self.servers.list(clients, (vault, name)).await)
-        });
+        let asked = mcp_servers(spec)
+            .into_iter()
+            .map(async |name| (name.to_owned(), self.servers.list(clients, (vault, name)).await));
         futures::future::join_all(asked).await.into_iter().collect()
     }
 
@@ -169,7 +169,7 @@ impl Toolbox {
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
         let Reading::Send { call: tool, arguments, .. } = read else { return None };
-        tool.probe.as_ref()?.ask(tool, &self.clients, (call, &arguments)).await
+        tool.probe.as_ref()?.ask(tool, self.outside(&call.tenant), (call, &arguments)).await
     }
 
     /// Runs a call to its end.
@@ -178,7 +178,7 @@ impl Toolbox {
         let mut mask = Mask::NONE;
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
-                tool.send(&self.clients, call, &arguments).await
+                tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(output),
             Reading::Mcp { call: tool, arguments, .. } => {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::declared::Declared;
+use super::mask::Mask;
 use crate::domain::file::{FileBytes, FilePart, FileSource};
 use crate::domain::tool::{JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolOutput};
 
@@ -35,6 +36,17 @@ impl Output {
     /// An output of JSON text; `None` when it is none.
     pub(super) fn json(text: &str) -> Option<Self> {
         parse(text).map(|(output, sanitised)| Self::saying(ToolOutput::Json(output), sanitised))
+    }
+
+    /// The same; what a server may have written into the name and type of a file is masked, as its bytes
+    /// have been.
+    pub(super) fn masked(mut self, mask: &Mask) -> Self {
+        for file in &mut self.files {
+            for text in [&mut file.id, &mut file.media_type] {
+                *text = mask.text(text).into_owned();
+            }
+        }
+        self
     }
 
     const fn saying(output: ToolOutput, sanitised: bool) -> Self {

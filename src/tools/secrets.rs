@@ -8,9 +8,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use super::mask::Mask;
+use super::shape::escape;
+use super::template::UrlTemplate;
 use crate::domain::id::TenantId;
 use crate::domain::secret::{SecretHeader, SecretName, SecretUnavailable};
-use crate::domain::tool::{OutcomeKind, ToolCallError};
+use crate::domain::tool::{HttpTool, OutcomeKind, ToolCallError, ToolSpec};
 
 /// Reads secrets. Who keeps them belongs to another layer, which hands this down.
 pub trait SecretSource: Send + Sync + std::fmt::Debug {
@@ -39,6 +41,42 @@ impl SecretSource for NoSecrets {
     ) -> BoxFuture<'a, Result<SecretString, SecretUnavailable>> {
         Box::pin(std::future::ready(Err(SecretUnavailable::Missing)))
     }
+}
+
+/// A secret that a declaration names, and where it would be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretUse {
+    /// Where it is named, as an RFC 6901 JSON pointer into the agent.
+    pub pointer: String,
+    /// Its name.
+    pub name: SecretName,
+    /// A URL at the origin that it would be sent to.
+    pub url: Url,
+}
+
+/// The secrets that tools name. A URL that is none names no place; that it is none is told elsewhere.
+pub fn secret_uses(tools: &[ToolSpec]) -> impl Iterator<Item = SecretUse> {
+    tools.iter().enumerate().flat_map(|(index, tool)| match tool {
+        ToolSpec::Http(tool) => of_http(index, tool),
+        ToolSpec::Client(_) | ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => Vec::new(),
+    })
+}
+
+fn of_http(index: usize, tool: &HttpTool) -> Vec<SecretUse> {
+    let urls = [Some(tool.url.as_str()), tool.probe_url.as_deref()];
+    let urls = urls.into_iter().flatten().filter_map(|url| UrlTemplate::parse(url).ok());
+    let urls: Vec<Url> = urls.map(|template| template.origin().clone()).collect();
+    let named = tool.headers.iter().filter_map(|(name, source)| Some((name, source.secret()?)));
+    let uses = named.flat_map(|(header, secret)| {
+        let pointer = format!("/tools/{index}/headers/{}", escape(header));
+        let of_url = move |url: &Url| SecretUse {
+            pointer: pointer.clone(),
+            name: secret.secret.clone(),
+            url: url.clone(),
+        };
+        urls.iter().map(of_url)
+    });
+    uses.collect()
 }
 
 /// The secrets of one tenant, as calls ask for them.

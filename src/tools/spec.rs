@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::egress::{EgressDenied, EgressPolicy, EgressRule};
-use super::http::header_map;
+use super::headers::Headers;
 use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
@@ -149,7 +149,7 @@ impl Check<'_> {
         self.told((&tool.name, &tool.description), &tool.parameters, at);
         self.url((&tool.url, &tool.parameters), &format!("{at}/url"));
         self.doubt(tool, at);
-        for (name, text) in header_map(&tool.headers).err().unwrap_or_default() {
+        for (name, text) in Headers::compile(&tool.headers).err().unwrap_or_default() {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);
         }

@@ -18,6 +18,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio_stream", &["store", "provider", "tools", "engine", "http", "app"]),
     ("tokio_util", &["store", "provider", "tools", "engine", "http", "app", "main"]),
     ("clap", &["main", "app"]),
+    ("aes_gcm_siv", &["seal"]),
 ];
 
 /// Every place of a file that names a crate away from its home.

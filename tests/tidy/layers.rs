@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wire", &["domain", "render"]),
     ("config", &["domain"]),
     ("clock", &[]),
+    ("seal", &["domain"]),
     ("store", &["domain", "config", "clock"]),
     ("provider", &["domain", "wire", "config", "clock"]),
     ("tools", &["domain", "render", "config", "clock"]),
@@ -20,8 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "domain", "machine", "render", "wire", "config", "clock", "store", "provider", "tools",
-            "error",
+            "domain", "machine", "render", "wire", "config", "clock", "seal", "store", "provider",
+            "tools", "error",
         ],
     ),
     ("http", &["domain", "config", "clock", "store", "engine", "error"]),

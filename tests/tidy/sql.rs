@@ -24,6 +24,7 @@ const TENANT_TABLES: &[&str] = &[
     "run_pin",
     "run_watch",
     "schedule",
+    "secret",
     "step",
     "thread",
     "thread_segment",

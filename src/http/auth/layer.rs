@@ -58,6 +58,7 @@ scopes! {
     MemorySystem = MemorySystem,
     LedgerRead = LedgerRead,
     ToolsWrite = ToolsWrite,
+    SecretsWrite = SecretsWrite,
     AdminOnly = Admin,
 }
 

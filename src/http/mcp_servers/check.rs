@@ -1,8 +1,7 @@
 //! What a server must be beyond what its published schema says.
 
-use crate::domain::mcp::{McpRules, McpServerSpec};
-use crate::domain::memory::Finding;
-use crate::engine::rule_flaws;
+use crate::domain::mcp::McpServerSpec;
+use crate::engine::servers;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::extract::Checks;
@@ -26,24 +25,7 @@ pub(super) fn check(app: &AppState, spec: &McpServerSpec) -> Result<(), Agentlin
     for (n, pointer) in n_names.into_iter().zip(["/allow", "/deny", "/overrides"]) {
         checks.require(n <= NAMES, pointer, "too_many", "must name at most 1024 tools");
     }
-    check_rules(&spec.rules, "/rules", &mut checks);
-    for (tool, own) in &spec.overrides {
-        let tool = tool.replace('~', "~0").replace('/', "~1");
-        check_rules(own, &format!("/overrides/{tool}"), &mut checks);
-    }
     checks.metadata("/metadata", &spec.metadata);
     checks.finish()?;
-    let headers = app.engine.check_mcp_headers(spec);
-    if let Some((name, message)) = headers.first() {
-        let name = name.replace('~', "~0").replace('/', "~1");
-        let place = Finding::new(format!("/headers/{name}"), "invalid_header_name", message.as_str());
-        return Err(AgentlingError::InvalidHeaderName(place));
-    }
-    app.engine.check_mcp_url(&spec.url, "/url")
-}
-
-fn check_rules(rules: &McpRules, at: &str, checks: &mut Checks) {
-    for (pointer, message) in rule_flaws(rules) {
-        checks.add(Finding::new(format!("{at}{pointer}"), "invalid_value", message));
-    }
+    servers::check(&app.engine, spec)
 }

@@ -5,6 +5,7 @@ use axum::extract::State;
 use super::find;
 use super::view::McpTestView;
 use crate::domain::id::McpServerId;
+use crate::engine::servers;
 use crate::http::AppState;
 use crate::http::auth::{Scoped, ToolsWrite};
 use crate::http::extract::{EmptyObject, OptionalBody, PathId};
@@ -28,7 +29,7 @@ pub(super) async fn test(
 ) -> Result<Reply<McpTestView>, Problem> {
     let server = find(&app, &caller, id).await?;
     let began = app.clock.monotonic();
-    let listing = app.engine.test_mcp_server(&caller.tenant, &server.spec).await?;
+    let listing = servers::test(&app.engine, &caller.tenant, &server.spec).await?;
     let took = app.clock.monotonic().saturating_sub(began);
     let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     Ok(Reply::ok(McpTestView::of(listing, &server.spec, took)))

@@ -49,6 +49,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::SchemaTooComplex(place) => at(Kind::SchemaTooComplex, place),
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
+        Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
         Error::McpUnavailable(_) => say(Kind::McpUnavailable),
         Error::Overloaded => say(Kind::Overloaded),
@@ -85,7 +86,9 @@ fn of_store(error: &StoreError) -> Problem {
 fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::McpServerNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::AgentNameTaken | Conflict::McpServerNameTaken | Conflict::IdTaken => {
+            say(Kind::IdConflict)
+        }
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::BudgetExhausted => say(Kind::BudgetExhausted),
@@ -128,6 +131,8 @@ fn model(
         Kind::ModelTimeout
     } else if kind == ModelErrorKind::FramingViolation {
         Kind::FramingViolation
+    } else if kind == ModelErrorKind::SecretUnavailable {
+        Kind::SecretUnavailable
     } else {
         Kind::ModelError
     };

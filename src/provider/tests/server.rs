@@ -147,6 +147,7 @@ pub(in crate::provider) fn spec(provider: Provider) -> ModelSpec {
         provider,
         name: "m".to_owned(),
         base_url: None,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
@@ -194,6 +195,6 @@ pub(super) fn models(keys: ProviderKeys) -> Models {
 /// Makes a call and collects what it handed on.
 pub(super) async fn ask(models: &Models, call: &ModelCall) -> (Attempt, Vec<DeltaPiece>) {
     let mut pieces = Vec::new();
-    let answer = models.call(call, &mut |piece| pieces.push(piece)).await;
+    let answer = models.call(call, None, &mut |piece| pieces.push(piece)).await;
     (answer, pieces)
 }

@@ -77,7 +77,7 @@ impl McpCall {
             n_sent += 1;
             let sent = self.once((servers, clients), reach, (call, &arguments)).await;
             match sent {
-                Ok(result) => return content::read(&self.name, &result),
+                Ok(result) => return content::read(&self.name, &result, &reach.mask),
                 Err(loss) if n_sent < SENDS && may_send_again(&loss, may_repeat) => {}
                 Err(loss) => return Err(loss.into_error(may_repeat)),
             }
@@ -107,7 +107,8 @@ impl McpCall {
     fn unfound(&self, unfound: Unfound) -> ToolCallError {
         match unfound {
             Unfound::Missing => {
-                let message = format!("the MCP server '{}' is not registered any more", self.server);
+                let message =
+                    format!("the MCP server '{}' is not registered any more", self.server);
                 failure(OutcomeKind::Execution, "McpServerGone", message)
             }
             Unfound::Unread => {

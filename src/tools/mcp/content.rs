@@ -8,16 +8,22 @@ use crate::domain::file::{FileBytes, FilePart, FileSource, ending_of, is_media_t
 use crate::domain::line::single_line;
 use crate::domain::tool::{OutcomeKind, ToolCallError};
 use crate::tools::http::MAX_BODY;
+use crate::tools::mask::Mask;
 use crate::tools::response::Output;
 
-/// Reads a result of a tool, under the name that the model knows the tool by.
-pub(super) fn read(tool: &str, result: &CallToolResult) -> Result<Output, ToolCallError> {
+/// Reads a result of a tool, under the name that the model knows the tool by. The mask takes what the call
+/// was sent with out of files; texts are masked with the outcome.
+pub(super) fn read(
+    tool: &str,
+    result: &CallToolResult,
+    mask: &Mask,
+) -> Result<Output, ToolCallError> {
     let size = serde_json::to_string(result).map_or(usize::MAX, |text| text.len());
     // Base64 makes a file a third longer than it is.
     if size > MAX_BODY / 3 * 4 {
         return Err(execution("ResponseTooLarge", "the tool's answer is larger than allowed"));
     }
-    let mut parts = Parts::default();
+    let mut parts = Parts { texts: Vec::new(), files: Vec::new(), mask };
     for block in &result.content {
         parts.add(tool, block);
     }
@@ -33,13 +39,13 @@ fn execution(type_name: &'static str, text: &str) -> ToolCallError {
     ToolCallError { kind: OutcomeKind::Execution, type_name, message: text.to_owned() }
 }
 
-#[derive(Default)]
-struct Parts {
+struct Parts<'m> {
     texts: Vec<String>,
     files: Vec<FilePart>,
+    mask: &'m Mask,
 }
 
-impl Parts {
+impl Parts<'_> {
     fn add(&mut self, tool: &str, block: &ContentBlock) {
         match block {
             ContentBlock::Text(text) => self.texts.push(text.text.clone()),
@@ -84,7 +90,10 @@ impl Parts {
             return;
         }
         let id = if name.is_empty() { self.name_for(tool, &media_type) } else { name };
+        let bytes = self.mask.bytes(&bytes);
         let source = FileSource::Base64(FileBytes { base64: BASE64_STANDARD.encode(bytes) });
+        let id = self.mask.text(&id).into_owned();
+        let media_type = self.mask.text(&media_type).into_owned();
         self.files.push(FilePart { id, media_type, source });
     }
 
@@ -98,7 +107,7 @@ impl Parts {
     }
 
     fn into_output(self, result: &CallToolResult) -> Output {
-        let Self { texts, files } = self;
+        let Self { texts, files, .. } = self;
         // What is structured says all that its text does.
         let structured = result.structured_content.as_ref().filter(|value| !value.is_null());
         let said = match structured.and_then(|value| Output::json(&value.to_string())) {
@@ -118,7 +127,7 @@ mod tests {
     use crate::domain::tool::ToolOutput;
 
     fn read_json(result: Value) -> Result<Output, ToolCallError> {
-        read("shot", &serde_json::from_value(result).unwrap())
+        read("shot", &serde_json::from_value(result).unwrap(), &Mask::NONE)
     }
 
     fn text(output: &Output) -> &str {
@@ -161,11 +170,8 @@ mod tests {
         .unwrap();
         let files: Vec<_> =
             output.files.iter().map(|file| (file.id.as_str(), file.media_type.as_str())).collect();
-        let expected = [
-            ("shot.png", "image/png"),
-            ("shot-2.wav", "audio/wav"),
-            ("y.pdf", "application/pdf"),
-        ];
+        let expected =
+            [("shot.png", "image/png"), ("shot-2.wav", "audio/wav"), ("y.pdf", "application/pdf")];
         assert_eq!(files, expected);
         let said = text(&output);
         assert_eq!(
@@ -176,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_result_that_says_it_is_an_error_is_a_failure_of_the_tool() {
-        let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
+        let failed =
+            json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         let error = read_json(failed).unwrap_err();
         assert_eq!((error.kind, error.message.as_str()), (OutcomeKind::Execution, "no such file"));
         let silent = read_json(json!({"content": [], "isError": true})).unwrap_err();

@@ -36,9 +36,7 @@ impl Loss {
     /// The same as what the model reads.
     pub(super) fn into_error(self, may_repeat: bool) -> ToolCallError {
         let (kind, type_name, message) = match self {
-            Self::Denied(refusal) => {
-                (OutcomeKind::Execution, "EgressDenied", refusal.to_string())
-            }
+            Self::Denied(refusal) => (OutcomeKind::Execution, "EgressDenied", refusal.to_string()),
             Self::NotSent(text) => (OutcomeKind::Execution, "ConnectError", text),
             Self::Lost if may_repeat => {
                 let text = "the tool's answer was lost on its way".to_owned();

@@ -18,8 +18,12 @@ pub type Offer = Result<(McpServerSpec, Listing), McpUnavailable>;
 pub fn pin(agent: &AgentSpec, offers: &BTreeMap<String, Offer>) -> Pins {
     let is_gone = |(_, offer): &(&String, &Offer)| offer.is_err();
     let unavailable = offers.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
-    let taken: BTreeSet<&str> =
-        agent.tools.iter().filter_map(ToolSpec::tool_name).chain(RESERVED_NAMES.iter().copied()).collect();
+    let taken: BTreeSet<&str> = agent
+        .tools
+        .iter()
+        .filter_map(ToolSpec::tool_name)
+        .chain(RESERVED_NAMES.iter().copied())
+        .collect();
     let selected = selected(agent, offers);
     let mut seen = BTreeMap::<&str, usize>::new();
     for tool in &selected {
@@ -39,7 +43,11 @@ pub fn pin(agent: &AgentSpec, offers: &BTreeMap<String, Offer>) -> Pins {
         if is_usable && names.insert(name.clone()) {
             tools.push(PinnedTool { name, ..tool.clone() });
         } else {
-            tracing::warn!(server = tool.server, tool = tool.remote, "a tool of an MCP server is left out");
+            tracing::warn!(
+                server = tool.server,
+                tool = tool.remote,
+                "a tool of an MCP server is left out"
+            );
         }
     }
     Pins { tools, unavailable }

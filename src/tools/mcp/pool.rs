@@ -26,8 +26,13 @@ use crate::tools::secrets::Vault;
 /// How long a session is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(600);
 /// The pauses ahead of further tries to reach a server; nothing was sent before them.
-const PAUSES: [Duration; 3] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
 
 /// Finds the servers that tenants registered. Who keeps them belongs to another layer.
 pub trait McpSource: Send + Sync + std::fmt::Debug {
@@ -85,11 +90,7 @@ pub(super) struct Reach<'a> {
 
 impl McpClients {
     /// Clients without a session yet.
-    pub fn new(
-        source: Arc<dyn McpSource>,
-        programs: Vec<McpProgram>,
-        clock: SharedClock,
-    ) -> Self {
+    pub fn new(source: Arc<dyn McpSource>, programs: Vec<McpProgram>, clock: SharedClock) -> Self {
         let programs = programs.into_iter().map(Arc::new).collect();
         Self { source, programs, clock, slots: Mutex::default() }
     }
@@ -134,9 +135,8 @@ impl McpClients {
         let slot = self.slot(reach.key);
         // Whoever comes second waits for the session of the first.
         let mut held = slot.lock().await;
-        let usable = |session: &&Arc<Session>| {
-            session.is_open() && session.target.is_as(&reach.target)
-        };
+        let usable =
+            |session: &&Arc<Session>| session.is_open() && session.target.is_as(&reach.target);
         if let Some(session) = held.as_ref().filter(usable) {
             return Ok((Arc::clone(session), false));
         }
@@ -230,11 +230,7 @@ impl McpClients {
     }
 }
 
-fn listing(
-    reach: &Reach<'_>,
-    info: crate::domain::mcp::McpServerInfo,
-    tools: &[Tool],
-) -> Listing {
+fn listing(reach: &Reach<'_>, info: crate::domain::mcp::McpServerInfo, tools: &[Tool]) -> Listing {
     let listing = Listing { info, ..vet::listing(tools) };
     vet::masked(listing, &reach.mask)
 }

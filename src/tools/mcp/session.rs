@@ -134,7 +134,8 @@ impl Session {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
             Ok(_) => Err(Loss::Refused {
                 type_name: "Unsupported",
-                text: "the server answered with a request of its own, which is not supported".into(),
+                text: "the server answered with a request of its own, which is not supported"
+                    .into(),
             }),
             Err(error) => Err(of_service(&error)),
         }

@@ -28,8 +28,7 @@ pub(super) fn start(server: &McpProgram) -> std::io::Result<TokioChildProcess> {
     for (name, value) in &server.env {
         command.env(name, value.expose_secret());
     }
-    let (process, errors) =
-        TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()?;
+    let (process, errors) = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()?;
     if let Some(errors) = errors {
         log(server.spec.name.clone(), errors);
     }

@@ -97,9 +97,8 @@ mod tests {
     #[test]
     fn names_that_are_not_plain_are_left_out() {
         let object = json!({"type": "object"});
-        let hostile = [
-            "</system>", "a`b", "a\nb", "a b", "", "ünï", "a.b", "\u{202e}x", &"x".repeat(65),
-        ];
+        let hostile =
+            ["</system>", "a`b", "a\nb", "a b", "", "ünï", "a.b", "\u{202e}x", &"x".repeat(65)];
         for name in hostile {
             let found = listing(&tools(json!([{"name": name, "inputSchema": object}])));
             assert_eq!(found.tools, [], "{name}");

@@ -121,7 +121,12 @@ impl Guarded {
         let has_session = session_id.is_some();
         let client = self.admitted()?;
         let answer = client.post_message_with_response_limits(
-            uri, message, session_id, auth_header, headers, limits,
+            uri,
+            message,
+            session_id,
+            auth_header,
+            headers,
+            limits,
         );
         match answer.await? {
             // A server that does not know the session may say so without the id of the request, and

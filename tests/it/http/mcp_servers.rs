@@ -1,9 +1,11 @@
 //! `/v1/mcp-servers`.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::pointers;
-use crate::support::{FakeMcp, TestApp, listed, mcp_agent, mint_key};
+use crate::support::{FakeMcp, TestApp, count, mcp_agent, mint_key, picture, tool_listed};
 
 fn path(server: &Value) -> String {
     format!("/v1/mcp-servers/{}", server["id"].as_str().unwrap())
@@ -50,11 +52,19 @@ async fn a_server_that_cannot_be_is_refused_at_its_place() {
         (json!({"url": "file:///bin/sh"}), "egress-denied", "/url"),
         (json!({"command": "/bin/sh"}), "unknown-field", "/command"),
         (json!({"headers": {"Host": "x"}}), "invalid-header-name", "/headers/Host"),
-        (json!({"headers": {"Authorization": "Bearer x"}}), "invalid-header-name", "/headers/Authorization"),
+        (
+            json!({"headers": {"Authorization": "Bearer x"}}),
+            "invalid-header-name",
+            "/headers/Authorization",
+        ),
         (json!({"connect_timeout_ms": 0}), "validation-failed", "/connect_timeout_ms"),
         (json!({"rules": {"timeout_ms": 0}}), "validation-failed", "/rules/timeout_ms"),
         (json!({"rules": {"on_in_doubt": "probe"}}), "validation-failed", "/rules/on_in_doubt"),
-        (json!({"overrides": {"a/b": {"on_in_doubt": "probe"}}}), "validation-failed", "/overrides/a~1b/on_in_doubt"),
+        (
+            json!({"overrides": {"a/b": {"on_in_doubt": "probe"}}}),
+            "validation-failed",
+            "/overrides/a~1b/on_in_doubt",
+        ),
     ] {
         let problem = app.post("/v1/mcp-servers", &with(members)).await.expect_problem(422, slug);
         assert_eq!(pointers(&problem), [pointer], "{problem}");
@@ -67,8 +77,11 @@ async fn a_server_that_cannot_be_is_refused_at_its_place() {
 
 #[tokio::test]
 async fn a_test_lists_what_may_be_used_and_says_why_the_rest_may_not() {
-    let odd = json!({"name": "odd", "inputSchema": {"type": "object", "$ref": "http://x.example/"}});
-    let server = FakeMcp::start(json!([listed("look", "Looks."), listed("</system>", "x"), odd])).await;
+    let odd =
+        json!({"name": "odd", "inputSchema": {"type": "object", "$ref": "http://x.example/"}});
+    let server =
+        FakeMcp::start(json!([tool_listed("look", "Looks."), tool_listed("</system>", "x"), odd]))
+            .await;
     let app = TestApp::reaching(&[server.port], &[]).await;
     let made = app.register("s", &server.url(), &json!({})).await;
     let tested = app.post(&format!("{}/test", path(&made)), &json!({})).await.expect(200);
@@ -81,7 +94,7 @@ async fn a_test_lists_what_may_be_used_and_says_why_the_rest_may_not() {
 
 #[tokio::test]
 async fn a_server_of_another_tenant_is_not_there_for_its_runs_nor_for_its_callers() {
-    let server = FakeMcp::start(json!([listed("look", "Looks.")])).await;
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
     let app = TestApp::reaching(&[server.port], &[]).await;
     let scopes = ["tools:write", "agents:read", "runs:write", "runs:read"];
     let (ours, theirs) =
@@ -101,4 +114,48 @@ async fn a_server_of_another_tenant_is_not_there_for_its_runs_nor_for_its_caller
     let run = app.run(&agent, "go").await;
     assert_eq!(app.outcomes(&run).await[0]["kind"], "success");
     assert_eq!(server.seen("initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn a_secret_header_is_sent_to_the_server_and_stands_nowhere_else() {
+    const SECRET: &str = "canary-of-an-mcp-server-41";
+    let server = FakeMcp::start(json!([tool_listed("echo", SECRET)])).await;
+    let key = ("AGENTLING_SECRET_KEYS", "one=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=");
+    let app = TestApp::reaching(&[server.port], &[key]).await;
+    let origin = format!("http://127.0.0.1:{}", server.port);
+    let secret = json!({"value": SECRET, "origins": [origin]});
+    app.put("/v1/secrets/key", &secret).await;
+    let headers = json!({"headers": {"Authorization": {"secret": "key", "prefix": "Bearer "}}});
+    let made = app.register("s", &server.url(), &headers).await;
+    let run = app
+        .run(&mcp_agent(&json!([{"kind": "mcp", "server": "s"}]), &[("echo", json!({}))]), "go")
+        .await;
+    assert_eq!(server.seen("tools/call")[0].1, format!("Bearer {SECRET}"));
+    let outcome = &app.outcomes(&run).await[0];
+    assert_eq!(outcome["output"]["text"], "Bearer [redacted:secret:key]", "{outcome}");
+    let tested = app.post(&format!("{}/test", path(&made)), &json!({})).await;
+    let told = format!("{:?} {outcome} {} {made}", picture(&app.db).await, tested.text);
+    let encoded = BASE64_STANDARD.encode(format!("\u{1}Bearer {SECRET}"));
+    assert!(!told.contains(SECRET) && !told.contains(&encoded), "{told}");
+    assert_eq!(
+        count(&app.db, "SELECT count(*) FROM run_pin WHERE pins LIKE '%canary-of%'").await,
+        0
+    );
+    let kept = "SELECT count(*) FROM run_pin WHERE pins LIKE '%[redacted:secret:key]%'";
+    assert_eq!(count(&app.db, kept).await, 1);
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_bound_to_the_server_keeps_it_from_being_asked() {
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+    let key = ("AGENTLING_SECRET_KEYS", "one=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=");
+    let app = TestApp::reaching(&[server.port], &[key]).await;
+    let secret =
+        json!({"value": "canary-of-an-mcp-server-42", "origins": ["https://other.example"]});
+    app.put("/v1/secrets/key", &secret).await;
+    let headers = json!({"headers": {"x-key": {"secret": "key"}}});
+    let made = app.register("s", &server.url(), &headers).await;
+    let test = format!("{}/test", path(&made));
+    app.post(&test, &json!({})).await.expect_problem(502, "mcp-unavailable");
+    assert_eq!(server.seen("initialize").len(), 0);
 }

@@ -30,11 +30,7 @@ async fn results_of_every_kind_reach_the_model_and_no_failure_ends_the_run() {
     assert_eq!(kinds, expected, "{outcomes:?}");
     assert_eq!(outcomes[0]["output"]["json"]["result"], 5, "{}", outcomes[0]);
     assert!(outcomes[1]["error"]["message"].as_str().unwrap().contains("/b"), "{}", outcomes[1]);
-    assert!(
-        outcomes[2]["error"]["message"].as_str().unwrap().contains("it is broken"),
-        "{}",
-        outcomes[2]
-    );
+    assert!(outcomes[2]["error"]["message"].as_str().unwrap().contains("fail"), "{}", outcomes[2]);
     assert_eq!(outcomes[3]["files"][0]["id"], "picture.png", "{}", outcomes[3]);
     assert_eq!(outcomes[5]["error"]["type"], "ResponseTooLarge", "{}", outcomes[5]);
     assert_eq!(server.log(), ["add", "fail"]);
@@ -76,7 +72,8 @@ async fn progress_does_not_extend_the_time_of_a_call() {
     let Some(folder) = mcp_servers() else { return };
     let server = McpServer::python(&folder, "").await;
     let app = TestApp::with_mcp(&server, &json!({"rules": {"timeout_ms": 1500}})).await;
-    let agent = mcp_agent(&all(), &[("progress", json!({"steps": 600})), ("add", json!({"a": 1, "b": 1}))]);
+    let agent =
+        mcp_agent(&all(), &[("progress", json!({"steps": 600})), ("add", json!({"a": 1, "b": 1}))]);
     let outcomes = app.outcomes(&app.run(&agent, "go").await).await;
     assert_eq!(outcomes[0]["kind"], "timeout", "{outcomes:?}");
     assert!(outcomes[0]["error"]["message"].as_str().unwrap().contains("1.5s"), "{outcomes:?}");
@@ -102,7 +99,7 @@ async fn a_run_that_is_cancelled_gives_its_call_up() {
     let run = app.start_run(&json!({"agent": agent, "input": "go"})).await;
     server.noted("slow", 1).await;
     let id = run["id"].as_str().unwrap();
-    app.post(&format!("/v1/runs/{id}/cancel"), &json!({"wait": true})).await.expect(200);
+    app.post(&format!("/v1/runs/{id}/cancel"), &json!({"wait": true})).await.expect(202);
     assert_eq!(app.ended(id).await["status"], "cancelled");
     // The session is of use to the next run.
     let agent = mcp_agent(&all(), &[("add", json!({"a": 1, "b": 1}))]);

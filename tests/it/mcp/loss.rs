@@ -9,17 +9,21 @@ use crate::support::{McpServer, TestApp, assert_invariants, mcp_agent, mcp_serve
 async fn a_server_killed_in_mid_call_leaves_a_call_in_doubt_that_must_not_run_twice() {
     let Some(folder) = mcp_servers() else { return };
     let mut server = McpServer::python(&folder, "").await;
-    let app = TestApp::with_mcp(&server, &json!({})).await;
+    let gated = json!({"overrides": {"add": {"approval": "always"}}});
+    let app = TestApp::with_mcp(&server, &gated).await;
     let calls = [("slow", json!({"seconds": 600})), ("add", json!({"a": 1, "b": 1}))];
     let agent = mcp_agent(&all(), &calls);
     let run = app.start_run(&json!({"agent": agent, "input": "go"})).await;
     server.noted("slow", 1).await;
     server.restart("").await;
+    // The next call, which comes once the server is there again, begins a session anew.
+    let run = app.rested(&run).await;
+    let call = run["requires_action"]["tool_calls"][0]["tool_call_id"].as_str().unwrap();
+    app.decide(&run, call, &json!({"approve": true})).await.expect(200);
     let run = app.rested(&run).await;
     assert_eq!(run["status"], "completed", "{run}");
     let outcomes = app.outcomes(&run).await;
     assert_eq!(outcomes[0]["kind"], "in_doubt", "{outcomes:?}");
-    // The next call begins a session anew.
     assert_eq!(outcomes[1]["kind"], "success", "{outcomes:?}");
     assert_eq!(server.log(), ["slow", "add"]);
     assert_invariants(&app.db).await;
@@ -84,7 +88,8 @@ async fn a_server_restarted_between_runs_is_asked_in_a_new_session() {
 async fn a_server_restarted_within_a_run_does_a_call_once() {
     let Some(folder) = mcp_servers() else { return };
     let mut server = McpServer::python(&folder, "").await;
-    let app = TestApp::with_mcp(&server, &json!({"overrides": {"add": {"approval": "always"}}})).await;
+    let app =
+        TestApp::with_mcp(&server, &json!({"overrides": {"add": {"approval": "always"}}})).await;
     let agent = mcp_agent(&all(), &[("add", json!({"a": 1, "b": 1}))]);
     let run = app.parked(&json!({"agent": agent, "input": "go"})).await;
     server.restart("").await;

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::all;
-use crate::support::{McpServer, TestApp, assert_invariants, count, mcp_agent, mcp_servers, run_path};
+use crate::support::{
+    McpServer, TestApp, assert_invariants, count, mcp_agent, mcp_servers, run_path,
+};
 
 /// The texts of the first request of a run.
 async fn first_request(app: &TestApp, run: &Value) -> String {
@@ -27,10 +29,11 @@ async fn a_list_that_changed_since_the_run_before_is_announced() {
     let Some(folder) = mcp_servers() else { return };
     let mut server = McpServer::python(&folder, "early stays").await;
     let app = TestApp::with_mcp(&server, &json!({})).await;
-    let first = app.run(&mcp_agent(&all(), &[]), "one").await;
+    let first = app.run(&mcp_agent(&all(), &[("early", json!({}))]), "one").await;
     assert_eq!(tools_steps(&app, &first).await, Vec::<Value>::new());
     server.restart("stays late").await;
-    let on = |agent: &Value| json!({"agent": agent, "thread_id": first["thread_id"], "input": "more"});
+    let on =
+        |agent: &Value| json!({"agent": agent, "thread_id": first["thread_id"], "input": "more"});
     let second = app.run_body(&on(&mcp_agent(&all(), &[("late", json!({}))]))).await;
     let announced = tools_steps(&app, &second).await;
     assert_eq!(announced.len(), 1, "{announced:?}");
@@ -47,7 +50,7 @@ async fn a_list_that_changed_since_the_run_before_is_announced() {
 
 #[tokio::test]
 async fn a_list_that_changes_within_a_run_changes_nothing_for_it_and_it_is_replayed_without_the_server()
-{
+ {
     let Some(folder) = mcp_servers() else { return };
     let mut server = McpServer::python(&folder, "").await;
     let app = TestApp::with_mcp(&server, &json!({})).await;

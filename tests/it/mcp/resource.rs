@@ -26,9 +26,8 @@ async fn a_server_that_is_away_or_is_none_is_not_available() {
     let mut server = McpServer::python(&folder, "").await;
     let app = TestApp::reaching(&[server.port()], &[]).await;
     let made = app.register("s", &server.url(), &json!({})).await;
-    let path = |made: &serde_json::Value| {
-        format!("/v1/mcp-servers/{}/test", made["id"].as_str().unwrap())
-    };
+    let path =
+        |made: &serde_json::Value| format!("/v1/mcp-servers/{}/test", made["id"].as_str().unwrap());
     let nowhere = server.url().replace("/mcp", "/nothing");
     let lost = app.register("lost", &nowhere, &json!({})).await;
     app.post(&path(&lost), &json!({})).await.expect_problem(502, "mcp-unavailable");

@@ -50,7 +50,8 @@ async fn the_reference_servers_are_spoken_to_over_pipes() {
          "args": [npm_server(&folder, "server-filesystem"), dir.path()]},
     ]);
     let app = app(dir.path(), &programs).await;
-    let tools = json!([{"kind": "mcp", "server": "everything"}, {"kind": "mcp", "server": "files"}]);
+    let tools =
+        json!([{"kind": "mcp", "server": "everything"}, {"kind": "mcp", "server": "files"}]);
     let calls = [
         ("get-sum", json!({"a": 2, "b": 3})),
         ("read_text_file", json!({"path": dir.path().join("note.txt")})),

@@ -8,6 +8,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -84,7 +86,7 @@ impl FakeMcp {
 }
 
 /// A tool with a name and a description, which takes anything.
-pub(crate) fn listed(name: &str, description: &str) -> Value {
+pub(crate) fn tool_listed(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description,
            "inputSchema": {"type": "object", "additionalProperties": true}})
 }
@@ -115,14 +117,23 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
                                "serverInfo": {"name": "fake", "version": "1"}}),
         "tools/list" => json!({"tools": *shared.tools.lock().unwrap()}),
         "tools/call" if call != Call::Answered => return unanswered(call, &body),
-        "tools/call" => {
-            json!({"content": [{"type": "text", "text": body["params"]["name"]}]})
-        }
+        "tools/call" => content(body["params"]["name"].as_str().unwrap(), &header("authorization")),
         _ => json!({}),
     };
     let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
     let headers = [("content-type", "application/json"), ("mcp-session-id", session.as_str())];
     (headers, answer).into_response()
+}
+
+/// A tool says its own name; `echo` repeats the credential of the request, as text and as a file.
+fn content(name: &str, authorization: &str) -> Value {
+    let said = if name == "echo" { authorization } else { name };
+    let file = BASE64_STANDARD.encode(format!("\u{1}{authorization}"));
+    let mut content = vec![json!({"type": "text", "text": said})];
+    if name == "echo" {
+        content.push(json!({"type": "image", "mimeType": "image/png", "data": file}));
+    }
+    json!({"content": content})
 }
 
 fn unanswered(call: Call, request: &Value) -> Response {

@@ -161,9 +161,7 @@ fn allowing(tools: &FakeTools, ports: &[u16]) -> String {
 
 /// An agent that makes these calls, one a turn, and then answers.
 pub(crate) fn mcp_agent(tools: &Value, calls: &[(&str, Value)]) -> Value {
-    let call = |(name, arguments): &(&str, Value)| {
-        json!({"tool_calls": [{"name": name, "arguments": arguments}]})
-    };
+    let call = |(name, arguments): &(&str, Value)| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let mut script: Vec<Value> = calls.iter().map(call).collect();
     script.push(json!({"text": "done"}));
     let model = json!({"provider": "scripted", "name": "m", "script": script});

@@ -37,7 +37,7 @@ pub(crate) use child::{Child, Errand};
 pub(crate) use clock::ManualClock;
 pub(crate) use cluster::{TestDb, open_to_all, search_path};
 pub(crate) use endless::{Endless, EndlessAnswer};
-pub(crate) use fake_mcp::{Call, FakeMcp, listed};
+pub(crate) use fake_mcp::{Call, FakeMcp, tool_listed};
 pub(crate) use faults::{Commits, DieAt, Gone, PanicOnce, TellFenced};
 pub(crate) use fickle::Fickle;
 pub(crate) use held_model::{HeldModel, Piece};

@@ -1,0 +1,43 @@
+//! `GET /v1/secrets`.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use super::view::SecretView;
+use crate::http::AppState;
+use crate::http::auth::{AgentsRead, Scoped};
+use crate::http::cursor::CursorScope;
+use crate::http::extract::Query;
+use crate::http::problem::Problem;
+use crate::http::reply::{PageView, Reply};
+use crate::store::secrets;
+
+/// Which secrets are listed.
+#[derive(Debug, Deserialize, Serialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSecrets {
+    /// How many entries at most, 1–200; 20 by default.
+    #[serde(default, skip_serializing)]
+    limit: Option<u32>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default, skip_serializing)]
+    cursor: Option<String>,
+}
+
+/// List secrets
+///
+/// Newest first, without their values.
+#[utoipa::path(get, path = "/v1/secrets", tag = "secrets", operation_id = "secrets_list",
+    params(ListSecrets),
+    responses((status = 200, description = "A page of secrets", body = PageView<SecretView>)))]
+pub(super) async fn list(
+    State(app): State<AppState>,
+    caller: Scoped<AgentsRead>,
+    Query(query): Query<ListSecrets>,
+) -> Result<Reply<PageView<SecretView>>, Problem> {
+    let scope = CursorScope::new(&caller.tenant, "/v1/secrets", &query);
+    let request = app.cursors.page(&scope, query.limit, query.cursor.as_deref())?;
+    let page = secrets::list(&app.store, &caller.tenant, &request).await?;
+    Ok(Reply::ok(PageView::of(page.map(SecretView::from), |key| app.cursors.seal(&scope, key))))
+}

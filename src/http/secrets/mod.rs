@@ -1,0 +1,22 @@
+//! Secrets: what is sent to tools and models, and never told.
+#![expect(unused_qualifications, reason = "the expansion of utoipa::path qualifies query types")]
+
+mod delete;
+mod get;
+mod list;
+mod put;
+mod view;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AppState;
+
+/// The endpoints.
+pub(super) fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list::list)).routes(routes!(
+        get::get,
+        put::put,
+        delete::delete
+    ))
+}
