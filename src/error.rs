@@ -161,6 +161,9 @@ pub enum AgentlingError {
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]
     InvalidHeaderName(Finding),
+    /// An MCP server does not answer as one.
+    #[error("the MCP server is not available: {0}")]
+    McpUnavailable(String),
     /// The operator has set no key that secrets could be sealed with.
     #[error("this server keeps no secrets: its operator has set no key to seal them with")]
     SecretsNotConfigured,
@@ -221,6 +224,7 @@ impl AgentlingError {
             | Self::InvalidHeaderName(_)
             | Self::SecretsNotConfigured
             | Self::Internal(_) => false,
+            Self::McpUnavailable(_) => true,
             Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }
             | Self::Overloaded
@@ -246,6 +250,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         ) => true,
         StoreError::Conflict(
             Conflict::AgentNameTaken
+            | Conflict::McpServerNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused

@@ -21,6 +21,7 @@ use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
 use crate::engine::redaction::Redaction;
+use crate::engine::servers::StoredServers;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
@@ -28,6 +29,8 @@ use crate::http::cursor::Cursors;
 use crate::http::{AppState, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
+use crate::tools::mcp::McpClients;
+use crate::tools::secrets::SecretSource;
 use crate::tools::{EgressPolicy, InvalidAllowEntry, Toolbox, ToolboxError};
 
 /// What keeps a server from starting.
@@ -143,7 +146,7 @@ pub async fn engine(
         retention: config.retention,
         store: store.clone(),
         models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
-        toolbox: Toolbox::new(policy, Arc::clone(&around.clock), Arc::new(secrets.clone()))?,
+        toolbox: toolbox(config, store, (policy, around), Arc::new(secrets.clone()))?,
         secrets,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
@@ -152,6 +155,19 @@ pub async fn engine(
         rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),
     }))
+}
+
+/// What runs tools, with the servers of tenants and of the operator.
+fn toolbox(
+    config: &Config,
+    store: &Store,
+    (policy, around): (EgressPolicy, &Surroundings),
+    secrets: Arc<dyn SecretSource>,
+) -> Result<Toolbox, ToolboxError> {
+    let servers = Arc::new(StoredServers(store.clone()));
+    let servers = McpClients::new(servers, config.mcp.servers.clone(), Arc::clone(&around.clock));
+    let toolbox = Toolbox::new(policy, Arc::clone(&around.clock), secrets)?;
+    Ok(toolbox.with_servers(servers))
 }
 
 /// What is redacted for everyone, by the settings.

@@ -6,6 +6,7 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod mcp;
 mod prices;
 mod providers;
 mod reader;
@@ -27,6 +28,7 @@ pub use egress::{Egress, HostPort};
 pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
+pub use mcp::{Mcp, McpProgram};
 pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
@@ -98,6 +100,7 @@ const AFTER_KEYS: &[Setting] = &[
     rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
+    mcp::STDIO,
     telemetry::LOG,
     telemetry::LOG_FORMAT,
 ];
@@ -131,6 +134,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// How long what is stored is kept.
     pub retention: Retention,
+    /// The operator's MCP servers.
+    pub mcp: Mcp,
     /// What secrets of tenants are sealed with.
     pub secret_keys: SecretKeys,
 }
@@ -158,6 +163,7 @@ impl Config {
                 Webhooks::read(&mut reader),
                 Retention::read(&mut reader),
                 SecretKeys::read(&mut reader),
+                Mcp::read(&mut reader),
             ),
         );
         let prices = prices::read(&mut reader);
@@ -178,7 +184,7 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention, secret_keys) = rest;
+        let (webhooks, retention, secret_keys, mcp) = rest;
         let secret_keys = secret_keys?;
         let (database, providers) = (database?, providers?);
         let sealing = secret_keys.iter().map(|(_, key)| key);
@@ -198,6 +204,7 @@ impl Config {
             telemetry: telemetry?,
             webhooks: webhooks?,
             retention: retention?,
+            mcp: mcp?,
             secret_keys,
         })
     }
@@ -215,5 +222,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>),
+    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>, Option<Mcp>),
 );

@@ -24,6 +24,8 @@ labels! {
         MemorySystem = "memory:system",
         /// Read the exact bytes that went to models and came back, which no rule redacts.
         LedgerRead = "ledger:read",
+        /// Register, change, remove and test MCP servers.
+        ToolsWrite = "tools:write",
         /// Store and remove secrets. Their values are read by nobody.
         SecretsWrite = "secrets:write",
         /// Everything, keys included.

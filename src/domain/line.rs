@@ -19,6 +19,16 @@ pub fn visible(text: &str) -> String {
     text.replace("\r\n", "\n").chars().map(shown).collect()
 }
 
+/// The same, of bounded length.
+pub fn plain_text(text: &str, most: usize) -> String {
+    let shown = visible(text);
+    let mut plain: String = shown.chars().take(most).collect();
+    if shown.chars().nth(most).is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
 fn printable(c: char) -> char {
     let invisible = matches!(c,
         '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

@@ -49,6 +49,7 @@ pub mod label;
 pub mod ledger;
 pub mod limits;
 pub mod line;
+pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod model;

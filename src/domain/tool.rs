@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::id::CallId;
+use super::mcp::McpTool;
 pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
 };
@@ -30,17 +31,20 @@ pub enum ToolSpec {
     Http(HttpTool),
     /// A tool that the caller runs.
     Client(ClientTool),
+    /// Tools of an MCP server.
+    Mcp(McpTool),
     /// A tool of the server itself.
     Builtin(BuiltinTool),
 }
 
 impl ToolSpec {
-    /// The name the model knows it by.
-    pub fn tool_name(&self) -> &str {
+    /// The name the model knows it by; `None` where it stands for tools that are named elsewhere.
+    pub fn tool_name(&self) -> Option<&str> {
         match self {
-            Self::Http(tool) => &tool.name,
-            Self::Client(tool) => &tool.name,
-            Self::Builtin(tool) => tool.name.label(),
+            Self::Http(tool) => Some(&tool.name),
+            Self::Client(tool) => Some(&tool.name),
+            Self::Mcp(_) => None,
+            Self::Builtin(tool) => Some(tool.name.label()),
         }
     }
 }

@@ -63,7 +63,7 @@ fn place(finding: &SpecFinding, at: &str, code: &str) -> Finding {
 
 fn repeated_name(spec: &AgentSpec) -> String {
     let mut seen = BTreeSet::new();
-    let mut names = spec.tools.iter().map(ToolSpec::tool_name);
+    let mut names = spec.tools.iter().filter_map(ToolSpec::tool_name);
     names.find(|name| !seen.insert(*name)).unwrap_or_default().to_owned()
 }
 

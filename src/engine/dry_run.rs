@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Context;
 use super::accept::{self, WhichAgent};
 use super::prompt::{Prompter, Told, body_hash};
 use super::redaction::{self, Redactor};
 use super::replay::excerpt;
+use super::{Context, equip};
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::limits::STEP_LIMIT;
@@ -21,6 +21,7 @@ use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
 use crate::render::size;
 use crate::store::{steps, threads};
+use crate::tools::Extra;
 
 /// What is to be rendered.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +103,8 @@ pub(super) async fn render(
     let compare = compare.map(|other| other.or(&manner));
     let profile = find_profiles(&manner, compare.as_ref())?;
     let agent = accept::choose_agent(context, tenant, agent).await?.spec;
+    // What a run that began now would be given.
+    let extra = Extra::of_pins(&Box::pin(equip::offered(context, tenant, &agent)).await);
     let mut history = History::of(context, tenant, history).await?;
     history.go_on(input, closing);
     let framing = history.framing(context, &agent);
@@ -113,7 +116,8 @@ pub(super) async fn render(
             announce: manner.announce.unwrap_or(framing.announce),
             tags: framing.tags.clone(),
         };
-        let mut prompter = Prompter::new(&context.parts.toolbox, &agent, &framing, &redactor);
+        let mut prompter =
+            Prompter::new(&context.parts.toolbox, (&agent, &extra), &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

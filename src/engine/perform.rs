@@ -29,7 +29,7 @@ use crate::render::redact::Redactor;
 use crate::render::size;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
-use crate::tools::{CallRequest, ToolSet};
+use crate::tools::{CallRequest, Extra, ToolSet};
 use crate::wire::DeltaPiece;
 
 /// An effect that is over.
@@ -73,10 +73,11 @@ impl Performer {
         (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
         let (agent, framing) = (&loaded.agent, &loaded.framing);
+        let extra = loaded.pins.as_ref().map(Extra::of_pins).unwrap_or_default();
         Self {
             context: Arc::clone(context),
             tenant: claim.tenant.clone(),
-            prompter: Prompter::new(&context.parts.toolbox, agent, framing, redactor),
+            prompter: Prompter::new(&context.parts.toolbox, (agent, &extra), framing, redactor),
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,

@@ -18,7 +18,7 @@ use crate::render::observation::OutputLimits;
 use crate::render::profile::Profile;
 use crate::render::redact::Redactor;
 use crate::render::{FramingRules, RenderInput, render};
-use crate::tools::{ToolSet, Toolbox};
+use crate::tools::{Extra, ToolSet, Toolbox};
 
 /// Everything that a prompt is made from besides the history.
 #[derive(Debug, Clone)]
@@ -75,16 +75,16 @@ impl Asked {
 impl Prompter {
     pub(super) fn new(
         toolbox: &Toolbox,
-        agent: &AgentSpec,
+        (agent, extra): (&AgentSpec, &[Extra]),
         framing: &Framing,
         redactor: &Arc<Redactor>,
     ) -> Self {
         Self {
-            tools: Arc::new(toolbox.toolset(agent).logging(logged(redactor))),
+            tools: Arc::new(toolbox.toolset_with(agent, extra).logging(logged(redactor))),
             redactor: Arc::clone(redactor),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(framing),
-            limits: OutputLimits::from(agent),
+            limits: OutputLimits::from(agent).with(extra.iter().filter_map(Extra::output_limit)),
             agent: Arc::new(agent.clone()),
         }
     }

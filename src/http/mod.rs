@@ -14,6 +14,7 @@ mod health;
 pub mod layers;
 pub mod limits;
 mod mac;
+mod mcp_servers;
 pub mod openapi;
 mod probe;
 pub mod problem;
@@ -59,6 +60,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(mcp_servers::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
         .merge(secrets::routes())

@@ -48,6 +48,9 @@ pub enum Conflict {
     /// Another agent has the name.
     #[error("another agent has this name")]
     AgentNameTaken,
+    /// Another MCP server has the name.
+    #[error("another MCP server has this name")]
+    McpServerNameTaken,
     /// The thread has an active run.
     #[error("the thread has an active run")]
     ThreadBusy {
@@ -176,6 +179,7 @@ impl Meaning {
 /// Constraint names are the contract between the schema and this table.
 fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
+        "mcp_server_name" => Some(Conflict::McpServerNameTaken),
         "agent_name" => Some(Conflict::AgentNameTaken),
         "budget_is_kept" => Some(Conflict::BudgetExhausted),
         "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),

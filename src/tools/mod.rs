@@ -10,9 +10,11 @@ mod asking;
 mod builtin;
 mod declared;
 mod egress;
+mod extra;
 mod headers;
 mod http;
 pub mod mask;
+pub mod mcp;
 mod outcome;
 mod pattern;
 mod post;
@@ -28,20 +30,26 @@ mod toolset;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
+pub use extra::Extra;
 pub use post::Post;
-pub use spec::{SpecFinding, SpecProblem, check_spec};
+pub use spec::{SpecFinding, SpecProblem, check_spec, rule_flaws};
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{CallId, TenantId};
-use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
 use egress::Clients;
+use headers::Headers;
+use mask::Mask;
+use mcp::{McpClients, NoServers, Offer};
 use schema::SchemaCache;
 use secrets::{SecretSource, Vault};
 use toolset::Reading;
@@ -61,6 +69,7 @@ pub struct Toolbox {
     schemas: SchemaCache,
     clock: SharedClock,
     secrets: Arc<dyn SecretSource>,
+    servers: McpClients,
 }
 
 /// A call to run.
@@ -88,12 +97,46 @@ impl Toolbox {
         secrets: Arc<dyn SecretSource>,
     ) -> Result<Self, ToolboxError> {
         let clients = Clients::new(Arc::new(egress)).map_err(ToolboxError::Client)?;
-        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets })
+        let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
+        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets, servers })
+    }
+
+    /// The same with the MCP servers that there are.
+    #[must_use]
+    pub fn with_servers(self, servers: McpClients) -> Self {
+        Self { servers, ..self }
     }
 
     /// What the calls of a tenant reach.
     fn outside<'a>(&'a self, tenant: &'a TenantId) -> (&'a Clients, Vault<'a>) {
         (&self.clients, Vault { source: &self.secrets, tenant })
+    }
+
+    /// Asks the MCP servers that an agent uses for their tools, all at once.
+    pub async fn offers(&self, tenant: &TenantId, spec: &AgentSpec) -> BTreeMap<String, Offer> {
+        let (clients, vault) = self.outside(tenant);
+        let asked = mcp_servers(spec)
+            .into_iter()
+            .map(async |name| (name.to_owned(), self.servers.list(clients, (vault, name)).await));
+        futures::future::join_all(asked).await.into_iter().collect()
+    }
+
+    /// Connects to an MCP server and asks for its tools, as a run would.
+    ///
+    /// # Errors
+    /// When it must not be called, or does not answer as such a server does.
+    pub async fn test_server(
+        &self,
+        tenant: &TenantId,
+        spec: &McpServerSpec,
+    ) -> Result<Listing, McpUnavailable> {
+        let (clients, vault) = self.outside(tenant);
+        self.servers.test(clients, (vault, spec)).await
+    }
+
+    /// The headers of an MCP server that cannot be sent, with what is wrong with each.
+    pub fn check_headers(&self, spec: &McpServerSpec) -> Vec<(String, String)> {
+        Headers::compile(&spec.headers).err().unwrap_or_default()
     }
 
     /// Everything that is wrong with the tools and schemas of an agent.
@@ -114,9 +157,14 @@ impl Toolbox {
         post::send(&self.clients, post).await
     }
 
-    /// Compiles the tools of an agent, once for a run.
+    /// Compiles the tools of an agent.
     pub fn toolset(&self, spec: &AgentSpec) -> ToolSet {
-        ToolSet::compile(spec, &self.schemas)
+        self.toolset_with(spec, &[])
+    }
+
+    /// Compiles the tools of an agent and those that a run has beside them, once for a run.
+    pub fn toolset_with(&self, spec: &AgentSpec, extra: &[Extra]) -> ToolSet {
+        ToolSet::compile(spec, extra, &self.schemas)
     }
 
     /// Asks what became of a call whose answer was lost; `None` when that is not known.
@@ -129,16 +177,25 @@ impl Toolbox {
     /// Runs a call to its end.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
         let started_at = self.clock.now();
+        let mut mask = Mask::NONE;
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
                 tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(output),
+            Reading::Mcp { call: tool, arguments, .. } => {
+                let outside = self.outside(&call.tenant);
+                let sent = tool.send(&self.servers, outside, (call, arguments));
+                let (result, used) = Box::pin(sent).await;
+                mask = used;
+                result
+            }
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
+        mask.outcome(&mut outcome);
         if tools.withholds_errors(&call.name) {
             outcome::redact(&mut outcome, &tools.log);
         }
@@ -147,6 +204,17 @@ impl Toolbox {
         outcome.finished_at = Some(self.clock.now());
         outcome
     }
+}
+
+/// The MCP servers that an agent uses, each once.
+fn mcp_servers(spec: &AgentSpec) -> BTreeSet<&str> {
+    let mut servers = BTreeSet::new();
+    for tool in &spec.tools {
+        if let ToolSpec::Mcp(tool) = tool {
+            servers.insert(tool.server.as_str());
+        }
+    }
+    servers
 }
 
 fn elsewhere() -> ToolCallError {

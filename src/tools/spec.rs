@@ -12,12 +12,14 @@ use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
+use crate::domain::mcp::{McpRules, McpTool};
 use crate::domain::tool::{ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
-const MAX_TOOLS: usize = 128;
+pub(super) const MAX_TOOLS: usize = 128;
 const MAX_URL: usize = 2_048;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
+const WAIT_BOUND: &str = "must be between 1 and 2592000000";
 
 /// What is wrong with a tool or a schema, by the problem it leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,13 +67,14 @@ pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
     let mut names = BTreeSet::new();
     for (index, tool) in spec.tools.iter().enumerate() {
         let at = format!("/tools/{index}");
-        if !names.insert(tool.tool_name()) {
-            let text = format!("another tool is named {:?} as well", tool.tool_name());
+        if let Some(name) = tool.tool_name().filter(|name| !names.insert(*name)) {
+            let text = format!("another tool is named {name:?} as well");
             check.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
         }
         match tool {
             ToolSpec::Http(tool) => check.http(tool, &at),
             ToolSpec::Client(tool) => check.client(tool, &at),
+            ToolSpec::Mcp(tool) => check.mcp(tool, &at),
             ToolSpec::Builtin(_) => {}
         }
     }
@@ -110,6 +113,14 @@ impl Check<'_> {
         self.bound(tool.timeout_ms, MAX_WAIT_MS, &format!("{at}/timeout_ms"));
         if tool.max_output_chars == Some(0) {
             self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
+        }
+    }
+
+    /// Tools of a server, whose own names and schemas are judged when a run begins.
+    fn mcp(&mut self, tool: &McpTool, at: &str) {
+        self.name(&tool.server, &format!("{at}/server"));
+        for (pointer, message) in rule_flaws(&tool.rules) {
+            self.invalid(&format!("{at}/rules{pointer}"), message);
         }
     }
 
@@ -212,6 +223,24 @@ impl Check<'_> {
             self.add(SpecProblem::InvalidToolSchema, &pointer, error.masked().to_string());
         }
     }
+}
+
+/// What is wrong with the rules for tools of an MCP server, with pointers into them.
+pub fn rule_flaws(rules: &McpRules) -> Vec<(&'static str, &'static str)> {
+    let within = |ms: Option<u64>, most| ms.is_none_or(|ms| (1..=most).contains(&ms));
+    let held = [
+        (within(rules.timeout_ms, MAX_TIMEOUT_MS), "/timeout_ms", "must be between 1 and 3600000"),
+        (within(rules.hold_timeout_ms, MAX_WAIT_MS), "/hold_timeout_ms", WAIT_BOUND),
+        (within(rules.approval_timeout_ms, MAX_WAIT_MS), "/approval_timeout_ms", WAIT_BOUND),
+        (rules.max_output_chars != Some(0), "/max_output_chars", "must be at least 1"),
+        (
+            rules.on_in_doubt != Some(OnInDoubt::Probe),
+            "/on_in_doubt",
+            "there is nothing to probe: must be `hold` or `observe`",
+        ),
+    ];
+    let broken = held.into_iter().filter(|(holds, ..)| !holds);
+    broken.map(|(_, pointer, message)| (pointer, message)).collect()
 }
 
 fn is_pointer(path: &str) -> bool {

@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 use super::arguments::{Arguments, is_ambiguous};
 use super::asking::Asks;
 use super::builtin;
+use super::extra::Extra;
 use super::http::HttpCall;
+use super::mcp::McpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
 use crate::domain::agent::AgentSpec;
 use crate::domain::line::single_line;
+use crate::domain::mcp::PinnedTool;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
 use crate::domain::tool::{
@@ -53,8 +56,9 @@ pub struct ToolSet {
     pub(super) log: LogText,
 }
 
+/// What a tool of the set is.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     call: Result<Runs, String>,
     parameters: Checked,
     parallel_safe: bool,
@@ -75,6 +79,8 @@ impl Entry {
 enum Runs {
     /// The server, by calling a URL.
     Here(Box<HttpCall>),
+    /// An MCP server.
+    Mcp(Box<McpCall>),
     /// The caller.
     Elsewhere,
 }
@@ -83,6 +89,8 @@ enum Runs {
 pub(super) enum Reading<'a> {
     /// It goes out.
     Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
+    /// It goes to an MCP server.
+    Mcp { call: &'a McpCall, arguments: &'a str, parallel_safe: bool, waits: WaitRules },
     /// The caller runs it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
@@ -92,15 +100,16 @@ pub(super) enum Reading<'a> {
 }
 
 impl ToolSet {
-    pub(super) fn compile(spec: &AgentSpec, schemas: &SchemaCache) -> Self {
+    pub(super) fn compile(spec: &AgentSpec, extra: &[Extra], schemas: &SchemaCache) -> Self {
         let answer = builtin::final_answer(spec.output_schema.as_ref());
         let compiled = schemas.get(&answer.parameters, Unnamed::AsDeclared);
-        let definitions = spec.tools.iter().filter_map(definition).chain([answer]).collect();
-        let declared = spec
-            .tools
-            .iter()
-            .filter_map(|tool| Some((tool.tool_name().to_owned(), entry(tool, spec, schemas)?)));
-        let declared = declared.collect();
+        let own = spec.tools.iter().filter_map(definition);
+        let more = extra.iter().filter_map(Extra::definition);
+        let definitions = own.chain(more).chain([answer]).collect();
+        let named = |tool| named_entry(tool, spec, schemas);
+        let own = spec.tools.iter().filter_map(named);
+        let more = extra.iter().filter_map(|extra| extra.entry(spec, schemas));
+        let declared = own.chain(more).collect();
         Self {
             definitions,
             declared,
@@ -167,6 +176,9 @@ impl ToolSet {
             Reading::Send { call, parallel_safe, waits, .. } => {
                 PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
             }
+            Reading::Mcp { call, parallel_safe, waits, .. } => {
+                PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
+            }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
             Reading::Refused { error, unparsable } => {
@@ -175,7 +187,7 @@ impl ToolSet {
         }
     }
 
-    pub(super) fn read(&self, name: &str, arguments: &str) -> Reading<'_> {
+    pub(super) fn read<'a>(&'a self, name: &str, arguments: &'a str) -> Reading<'a> {
         if name.is_empty() {
             return unparsable("the call names no tool");
         }
@@ -195,7 +207,7 @@ impl ToolSet {
         self.read_declared(name, &value, arguments)
     }
 
-    fn read_declared(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
+    fn read_declared<'a>(&'a self, name: &str, value: &Value, spelling: &'a str) -> Reading<'a> {
         let Some(entry) = self.declared.get(name) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
@@ -212,6 +224,9 @@ impl ToolSet {
                 Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
+            Ok(Runs::Mcp(call)) => {
+                Reading::Mcp { call, arguments: spelling, parallel_safe, waits }
+            }
             Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
@@ -237,17 +252,46 @@ fn is_announceable(name: &str) -> bool {
 }
 
 /// What the model is told about a declared tool; `None` for one of the server itself.
-fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
+pub(super) fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
     let (name, description, parameters) = match tool {
         ToolSpec::Http(tool) => (&tool.name, &tool.description, &tool.parameters),
         ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
-        ToolSpec::Builtin(_) => return None,
+        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
     };
     Some(ToolDefinition {
         name: name.clone(),
         description: description.clone(),
         parameters: parameters.clone(),
     })
+}
+
+/// A declared tool under its name.
+pub(super) fn named_entry(
+    tool: &ToolSpec,
+    spec: &AgentSpec,
+    schemas: &SchemaCache,
+) -> Option<(String, Entry)> {
+    Some((tool.tool_name()?.to_owned(), entry(tool, spec, schemas)?))
+}
+
+/// A tool of an MCP server under the name that the model knows it by.
+pub(super) fn pinned_entry(
+    tool: &PinnedTool,
+    spec: &AgentSpec,
+    schemas: &SchemaCache,
+) -> (String, Entry) {
+    // A schema that names no argument says nothing about them, where one that names some tells all.
+    let names_some = tool.parameters.get("properties").is_some();
+    let unnamed = if names_some { Unnamed::Refused } else { Unnamed::AsDeclared };
+    let entry = Entry {
+        call: Ok(Runs::Mcp(Box::new(McpCall::of(tool, spec.tool_timeout_ms)))),
+        parameters: schemas.get(&tool.parameters, unnamed),
+        parallel_safe: tool.rules.parallel_safe.unwrap_or(true),
+        waits: tool.rules.wait_rules(),
+        asks: tool.rules.approval.as_ref().map_or(Asks::Never, Asks::of),
+        redact: None,
+    };
+    (tool.name.clone(), entry)
 }
 
 fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
@@ -269,7 +313,7 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
             asks: Asks::Never,
             redact: None,
         },
-        ToolSpec::Builtin(_) => return None,
+        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
     })
 }
 

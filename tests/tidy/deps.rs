@@ -10,7 +10,7 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 40] = [
+const DIRECT: [&str; 41] = [
     "axum",
     "base64",
     "bytes",
@@ -36,6 +36,7 @@ const DIRECT: [&str; 40] = [
     "serde_path_to_error",
     "sha2",
     "sqlx",
+    "sse-stream",
     "subtle",
     "thiserror",
     "tokio",

@@ -147,6 +147,8 @@ problems! {
         "The server keeps no secrets, because its operator has set no key to seal them with. The operator sets `AGENTLING_SECRET_KEYS` or `AGENTLING_SECRET_KEYS_FILE`.";
     ModelError = 502 "model-error" "Model failed"
         "The model provider failed or refused for good. `provider`, `provider_status` and `kind` say how. The run's history is intact and can be continued by a new run.";
+    McpUnavailable = 502 "mcp-unavailable" "MCP server not available"
+        "The MCP server cannot be reached, refuses the connection, or does not answer as such a server does; `detail` says which. Check its URL and headers, and try again.";
     SecretUnavailable = 502 "secret-unavailable" "Secret not available"
         "The model was not asked, because the secret that is its key does not exist, is not bound to the model's origin, or cannot be opened with the keys that the server has. Store the secret again, or give the model another one, and start a new run. The operator finds the cause in the log under `error_id`.";
     Overloaded = 503 "overloaded" "Overloaded"

@@ -51,6 +51,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
         Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
+        Error::McpUnavailable(_) => say(Kind::McpUnavailable),
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
         Error::StreamCursorAhead { last } => {
@@ -85,7 +86,9 @@ fn of_store(error: &StoreError) -> Problem {
 fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::AgentNameTaken | Conflict::McpServerNameTaken | Conflict::IdTaken => {
+            say(Kind::IdConflict)
+        }
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::BudgetExhausted => say(Kind::BudgetExhausted),

@@ -47,6 +47,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
         (conflict(Conflict::IdTaken), "id-conflict"),
+        (conflict(Conflict::McpServerNameTaken), "id-conflict"),
+        (E::McpUnavailable("it is away".to_owned()), "mcp-unavailable"),
         (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
         (conflict(Conflict::IdempotencyInProgress), "idempotency-in-progress"),

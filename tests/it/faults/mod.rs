@@ -59,6 +59,9 @@
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
 //! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-60 | `f60_a_server_that_dies_in_mid_call_and_forgets_its_sessions_is_asked_anew` `f60_a_call_that_may_be_repeated_is_sent_once_more_under_its_own_key` `f60_a_session_that_the_server_forgot_within_a_run_is_begun_anew_and_the_call_done_once` `a_server_killed_in_mid_call_leaves_a_call_in_doubt_that_must_not_run_twice` |
+//! | F-61 | `f61_keep_alives_and_progress_do_not_put_the_deadline_of_a_call_off` `progress_does_not_extend_the_time_of_a_call` |
+//! | F-62 | `f62_hostile_names_and_descriptions_are_left_out_or_made_plain_and_never_announced` `f62_a_list_that_changes_in_mid_run_changes_nothing_for_the_run` |
 //! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` `f63_a_client_that_goes_away_ends_its_run_where_it_was_asked_to` `f63_a_client_that_goes_away_leaves_its_run_alone_where_nothing_else_was_asked` `f63_a_client_that_was_served_may_go_away` |
 //! | F-64 | `f64_readers_that_do_not_read_take_little_memory` `f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again` `f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing` |
 //! | F-65 | `f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list` `f65_readers_that_come_back_in_mid_turn_get_one_snapshot_and_all_of_the_reply` `f65_readers_on_another_server_see_the_deltas_of_a_reply_and_nothing_twice` `f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run` |
@@ -84,6 +87,7 @@ mod fleet;
 mod guards;
 mod keeping;
 mod kill_points;
+mod mcp;
 mod model;
 mod postgres;
 mod soak;

@@ -14,6 +14,7 @@ mod hostile;
 mod journey;
 mod layers;
 mod lists;
+mod mcp_servers;
 mod memory;
 mod memory_lists;
 mod memory_old;

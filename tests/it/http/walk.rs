@@ -15,7 +15,7 @@ use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 10] = [
+const SCOPES: [&str; 11] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -25,6 +25,7 @@ const SCOPES: [&str; 10] = [
     "memory:system",
     "ledger:read",
     "secrets:write",
+    "tools:write",
     "admin",
 ];
 
@@ -43,6 +44,7 @@ enum Takes {
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const BUDGET: &str = r#"{"tokens":1000000}"#;
+const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -73,6 +75,12 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
+    ("mcp_servers_create", "tools:write", Takes::Json(MCP_SERVER)),
+    ("mcp_servers_delete", "tools:write", Takes::Nothing),
+    ("mcp_servers_get", "agents:read", Takes::Nothing),
+    ("mcp_servers_list", "agents:read", Takes::Nothing),
+    ("mcp_servers_put", "tools:write", Takes::Json(MCP_SERVER)),
+    ("mcp_servers_test", "tools:write", Takes::Maybe("{}")),
     ("memory_export", "memory:read", Takes::Nothing),
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
     ("memory_reset", "memory:write", Takes::Nothing),
