@@ -238,6 +238,8 @@ labels! {
         TruncatedStream = "truncated_stream",
         /// The model keeps answering with nothing that can be used.
         UnusableOutput = "unusable_output",
+        /// The model's `base_url` leads where the server does not call.
+        EgressDenied = "egress_denied",
         /// The request would have broken a frame, and was not sent: a fault of the server.
         FramingViolation = "framing_violation",
     }
@@ -265,6 +267,7 @@ impl ModelErrorKind {
             | Self::TooLarge
             | Self::ContentFilter
             | Self::UnusableOutput
+            | Self::EgressDenied
             | Self::FramingViolation => false,
         }
     }
@@ -278,6 +281,7 @@ impl ModelErrorKind {
             | Self::UnusableOutput
             | Self::FramingViolation => false,
             Self::Auth
+            | Self::EgressDenied
             | Self::Permission
             | Self::NotFound
             | Self::Quota
@@ -359,6 +363,9 @@ impl ModelError {
             ModelErrorKind::Protocol => "the model provider's answer could not be read",
             ModelErrorKind::TruncatedStream => "the model's reply was cut off before its end",
             ModelErrorKind::UnusableOutput => "the model's replies held nothing that could be used",
+            ModelErrorKind::EgressDenied => {
+                "the model's `base_url` leads where this server does not call"
+            }
             ModelErrorKind::FramingViolation => "the request was not sent: a frame in it is broken",
         };
         match self.provider_status {

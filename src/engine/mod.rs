@@ -187,7 +187,7 @@ impl Engine {
     /// With the place of what is wrong: all places when they are only values out of bounds, else the
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-        agents::check(&self.context.parts.toolbox, spec, at)
+        agents::check(&self.context.parts, spec, at)
     }
 
     /// How a thread that is created now frames its history.

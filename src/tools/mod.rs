@@ -4,11 +4,10 @@
 //! of it is told as a [`ToolOutcome`]: no `Result` leaves this layer, so nothing that a tool does can
 //! fail a run. Dropping the future cancels the call.
 
-mod address;
 mod arguments;
+mod body;
 mod builtin;
 mod declared;
-mod egress;
 mod http;
 mod outcome;
 mod post;
@@ -25,7 +24,6 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
 pub use post::Post;
 pub use spec::{SpecFinding, SpecProblem, check_spec};
 pub use toolset::ToolSet;
@@ -36,7 +34,7 @@ use crate::domain::id::CallId;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
-use egress::Clients;
+use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
 use schema::SchemaCache;
 use toolset::Reading;
 
@@ -45,7 +43,7 @@ use toolset::Reading;
 pub enum ToolboxError {
     /// The HTTP client has no TLS roots or no resolver.
     #[error("the HTTP client for tools cannot be made")]
-    Client(#[source] reqwest::Error),
+    Client(#[source] SetupError),
 }
 
 /// What runs tools: one a process.
@@ -73,8 +71,8 @@ pub struct CallRequest {
 
 impl Toolbox {
     /// Makes the clients that every call goes through.
-    pub fn new(egress: EgressPolicy, clock: SharedClock) -> Result<Self, ToolboxError> {
-        let clients = Clients::new(Arc::new(egress)).map_err(ToolboxError::Client)?;
+    pub fn new(egress: Arc<EgressPolicy>, clock: SharedClock) -> Result<Self, ToolboxError> {
+        let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
         Ok(Self { clients, schemas: SchemaCache::default(), clock })
     }
 

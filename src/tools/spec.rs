@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::egress::{EgressDenied, EgressPolicy, EgressRule};
 use super::http::header_map;
 use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
@@ -13,6 +12,7 @@ use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
 use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
+use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 
 const MAX_TOOLS: usize = 128;
 const MAX_DESCRIPTION: usize = 4_096;

@@ -1,6 +1,5 @@
 //! Tests of the layer, against real servers on loopback.
 
-mod egress;
 mod http;
 mod plan;
 mod response;
@@ -16,11 +15,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::{CallRequest, EgressPolicy, Toolbox};
+use super::{CallRequest, Toolbox};
 use crate::clock::Clock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::CallId;
 use crate::domain::message::Reply;
+use crate::egress::EgressPolicy;
 
 /// A clock that is one second later at every look.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Clock for Ticking {
 
 fn toolbox(allow: &[String]) -> Toolbox {
     let policy = EgressPolicy::new(allow, false).unwrap();
-    Toolbox::new(policy, Arc::new(Ticking::default())).unwrap()
+    Toolbox::new(Arc::new(policy), Arc::new(Ticking::default())).unwrap()
 }
 
 /// An agent with these tools and these further fields.

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use reqwest::dns::Resolve;
 use url::Url;
 
-use crate::tools::address::is_forbidden;
-use crate::tools::egress::GuardedDns;
-use crate::tools::{EgressDenied, EgressPolicy, EgressRule};
+use crate::egress::address::is_forbidden;
+use crate::egress::dns::GuardedDns;
+use crate::egress::{EgressDenied, EgressPolicy, EgressRule, Network, guard, refusal_in};
 
 /// The rule that a URL breaks under a policy; a text that is no URL breaks the first.
 fn judge(policy: &EgressPolicy, text: &str) -> Result<(), EgressRule> {
@@ -176,7 +176,7 @@ fn a_name_is_refused_as_soon_as_one_of_its_addresses_is_closed() {
 
 #[tokio::test]
 async fn the_resolver_refuses_a_name_that_leads_home() {
-    let resolver = GuardedDns(Arc::new(EgressPolicy::default()));
+    let resolver = GuardedDns::new(Arc::new(EgressPolicy::default())).unwrap();
     let error = resolver.resolve("localhost".parse().unwrap()).await.err().unwrap();
     let denied = error.downcast_ref::<EgressDenied>().unwrap();
     assert_eq!(denied.rule, EgressRule::Address);
@@ -186,9 +186,9 @@ async fn the_resolver_refuses_a_name_that_leads_home() {
 async fn the_resolvers_refusal_comes_out_of_the_client() {
     let policy = Arc::new(EgressPolicy::new([""; 0], true).unwrap());
     drop(rustls::crypto::ring::default_provider().install_default());
-    let client = reqwest::Client::builder().no_proxy().dns_resolver(GuardedDns(policy));
-    let error = client.build().unwrap().get("http://localhost/").send().await.unwrap_err();
-    let refusal = crate::tools::http::refusal_in(&error).unwrap();
+    let client = guard(reqwest::Client::builder().no_proxy(), &policy).unwrap().build().unwrap();
+    let error = client.get("http://localhost/").send().await.unwrap_err();
+    let refusal = refusal_in(&error).unwrap();
     assert_eq!(refusal.rule, EgressRule::Address);
 }
 
