@@ -24,6 +24,8 @@ labels! {
         MemorySystem = "memory:system",
         /// Read the exact bytes that went to models and came back, which no rule redacts.
         LedgerRead = "ledger:read",
+        /// Try tools out.
+        ToolsWrite = "tools:write",
         /// Everything, keys included.
         Admin = "admin",
     }

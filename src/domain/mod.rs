@@ -24,6 +24,7 @@
 //! | run event | what a stream subscriber receives |
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
+//! | secret, origin | a value that a tenant keeps here and nobody reads / where it may be sent |
 //! | profile | what a model behind a transport can do |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
@@ -59,6 +60,7 @@ pub mod run;
 pub mod run_message;
 pub mod schedule;
 pub mod script;
+pub mod secret;
 pub mod step;
 pub mod tag;
 pub mod thread;

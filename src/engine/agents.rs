@@ -12,7 +12,7 @@ use crate::domain::tool::ToolSpec;
 use crate::egress::EgressDenied;
 use crate::error::AgentlingError;
 use crate::provider::Models;
-use crate::tools::{SpecFinding, SpecProblem};
+use crate::tools::{SpecFinding, SpecProblem, Toolbox};
 
 /// The code of a value that is out of its bounds.
 const INVALID: &str = "invalid_value";
@@ -26,6 +26,19 @@ pub(super) fn check(parts: &Parts, spec: &AgentSpec, at: &str) -> Result<(), Age
     });
     let places: Vec<Finding> = places.collect();
     if places.is_empty() { Ok(()) } else { Err(AgentlingError::Invalid(places)) }
+}
+
+/// What a tool must be to be tried out. `spec` has no other.
+pub(super) fn check_tool(
+    toolbox: &Toolbox,
+    spec: &AgentSpec,
+    at: &str,
+) -> Result<(), AgentlingError> {
+    let found = toolbox.check(spec).into_iter().map(|finding| {
+        let pointer = finding.pointer.strip_prefix("/tools/0").unwrap_or(&finding.pointer);
+        SpecFinding { pointer: pointer.to_owned(), ..finding }
+    });
+    verdict(spec, &found.collect::<Vec<_>>(), at)
 }
 
 /// Whether the addresses that an agent names for its models may be called.

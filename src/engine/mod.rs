@@ -45,6 +45,7 @@ mod takeover;
 mod tally;
 pub mod tasks;
 mod told;
+mod tool_test;
 mod watch;
 pub mod webhooks;
 mod window;
@@ -68,6 +69,7 @@ pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
+pub use tool_test::ToolTest;
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.

@@ -29,6 +29,7 @@ mod steps;
 mod tests;
 mod threads;
 mod time;
+mod tools;
 mod webhooks;
 
 use std::sync::Arc;
@@ -58,6 +59,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(tools::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
 }

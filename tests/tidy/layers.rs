@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["domain", "config", "clock"]),
     ("egress", &[]),
     ("provider", &["domain", "wire", "config", "clock", "egress"]),
-    ("tools", &["domain", "config", "clock", "egress"]),
+    ("tools", &["domain", "render", "config", "clock", "egress"]),
     ("error", &["domain", "wire", "config", "store", "provider", "tools"]),
     (
         "engine",

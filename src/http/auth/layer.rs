@@ -57,6 +57,7 @@ scopes! {
     MemoryWrite = MemoryWrite,
     MemorySystem = MemorySystem,
     LedgerRead = LedgerRead,
+    ToolsWrite = ToolsWrite,
     AdminOnly = Admin,
 }
 

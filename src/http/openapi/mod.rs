@@ -36,6 +36,7 @@ pub use problems::PROBLEMS;
         (name = "steps", description = "The entries of a thread's history"),
         (name = "requests", description = "What was sent to models, and what came back"),
         (name = "prompts", description = "What a model would be sent, without asking it"),
+        (name = "tools", description = "Tools by themselves"),
         (name = "webhooks", description = "Endpoints that events of runs are told to"),
         (name = "schedules", description = "Runs that the clock starts"),
         (name = "budgets", description = "What runs may use up"),

@@ -50,6 +50,9 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
+        Error::ToolCall(outcome) => {
+            say(Kind::ToolCallError).member(|view| view.outcome = Some(outcome.clone()))
+        }
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
         Error::StreamCursorAhead { last } => {

@@ -14,7 +14,7 @@ use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 9] = [
+const SCOPES: [&str; 10] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -23,6 +23,7 @@ const SCOPES: [&str; 9] = [
     "memory:write",
     "memory:system",
     "ledger:read",
+    "tools:write",
     "admin",
 ];
 
@@ -46,6 +47,7 @@ const FORK: &str = r#"{"at_seq":1}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
+const TOOL: &str = r#"{"tool":{"kind":"http","name":"t","url":"https://nowhere.invalid/","parameters":{"type":"object"}}}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
@@ -112,6 +114,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("threads_list", "memory:read", Takes::Nothing),
     ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),
     ("threads_steps", "memory:read", Takes::Nothing),
+    ("tools_test", "tools:write", Takes::Json(TOOL)),
     ("webhooks_create", "admin", Takes::Json(WEBHOOK)),
     ("webhooks_delete", "admin", Takes::Nothing),
     ("webhooks_deliveries", "runs:read", Takes::Nothing),
