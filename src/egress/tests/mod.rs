@@ -1,3 +1,4 @@
 //! Tests of the door.
 
+mod peer;
 mod policy;

@@ -1,5 +1,6 @@
 //! Tests of the layer, against real servers on loopback.
 
+mod body;
 mod http;
 mod plan;
 mod response;

@@ -55,7 +55,8 @@
 //! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
-//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `an_endless_body_is_cut_off_at_its_bound` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-59 | `f59_a_redirect_leads_nowhere` `f59_a_name_that_leads_home_is_refused_however_it_does` `f59_a_name_that_changes_between_two_look_ups_is_judged_at_each` `f59_a_name_without_an_address_and_one_that_nobody_answers_for_are_not_reached` `f59_a_model_whose_name_leads_home_fails_its_run_and_says_no_more` `f59_a_webhook_whose_name_leads_home_is_not_told` `f59_what_the_operator_vouches_for_is_reached` |
 //! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` `f63_a_client_that_goes_away_ends_its_run_where_it_was_asked_to` `f63_a_client_that_goes_away_leaves_its_run_alone_where_nothing_else_was_asked` `f63_a_client_that_was_served_may_go_away` |
 //! | F-64 | `f64_readers_that_do_not_read_take_little_memory` `f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again` `f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing` |
 //! | F-65 | `f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list` `f65_readers_that_come_back_in_mid_turn_get_one_snapshot_and_all_of_the_reply` `f65_readers_on_another_server_see_the_deltas_of_a_reply_and_nothing_twice` `f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run` |
@@ -76,6 +77,7 @@
 
 mod commits;
 mod crash;
+mod egress;
 mod failover;
 mod fleet;
 mod guards;
