@@ -79,7 +79,8 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
 /// The host and port of a URL.
 fn place(url: &str) -> Option<HostPort> {
     let url = Url::parse(url).ok()?;
-    Some(HostPort { host: url.host_str()?.to_owned(), port: url.port_or_known_default()? })
+    let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Some(HostPort { host, port: url.port_or_known_default()? })
 }
 
 async fn show(running: &Running, tool: SocketAddr, model: DemoModel) -> Result<(), StartError> {

@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use url::Url;
 
 use super::StartError;
-use crate::config::Config;
+use crate::config::{Config, HostPort};
 use crate::egress::{EgressPolicy, Network};
 
 /// How long the database's name is looked up. It is closed by name as well.
@@ -16,7 +16,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The policy of a process. Its database is closed to tenants, and so is the name it goes by itself.
 pub(super) async fn policy(config: &Config) -> Result<EgressPolicy, StartError> {
     let egress = &config.egress;
-    let allow = egress.allow.iter().map(|pair| format!("{}:{}", pair.host, pair.port));
+    let allow = egress.allow.iter().map(entry);
     let denied = egress.deny.iter().map(|subnet| Network::new(subnet.address, subnet.len));
     let database = config.database.url.as_ref().and_then(|url| host(url.expose_secret()));
     let own = config.http.public_url.as_ref().and_then(|url| url.host_str().map(str::to_owned));
@@ -27,6 +27,12 @@ pub(super) async fn policy(config: &Config) -> Result<EgressPolicy, StartError> 
         .without(denied)
         .without(addresses(database.as_deref()).await)
         .without_names(database.iter().chain(&own)))
+}
+
+/// A pair as the policy reads it: an IPv6 address in brackets.
+fn entry(pair: &HostPort) -> String {
+    let HostPort { host, port } = pair;
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// The host of a database that is not reached through a socket file.
@@ -62,6 +68,16 @@ mod tests {
             ("host=db.example", None),
         ] {
             assert_eq!(host(url).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_address_of_the_allow_list_is_one_that_the_policy_reads() {
+        for (listed, url) in
+            [("[::1]:9000", "http://[::1]:9000/"), ("tools.internal:80", "http://tools.internal/")]
+        {
+            let policy = EgressPolicy::new([entry(&listed.parse().unwrap())], false).unwrap();
+            assert_eq!(policy.check(&url.parse().unwrap()), Ok(()), "{listed}");
         }
     }
 

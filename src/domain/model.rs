@@ -204,7 +204,7 @@ labels! {
     ModelErrorKind {
         /// The key was refused.
         Auth = "auth",
-        /// The key may not do this.
+        /// The key may not do this, or the server does not call the model's `base_url`.
         Permission = "permission",
         /// No such model or endpoint.
         NotFound = "not_found",
@@ -238,8 +238,6 @@ labels! {
         TruncatedStream = "truncated_stream",
         /// The model keeps answering with nothing that can be used.
         UnusableOutput = "unusable_output",
-        /// The model's `base_url` leads where the server does not call.
-        EgressDenied = "egress_denied",
         /// The request would have broken a frame, and was not sent: a fault of the server.
         FramingViolation = "framing_violation",
     }
@@ -267,7 +265,6 @@ impl ModelErrorKind {
             | Self::TooLarge
             | Self::ContentFilter
             | Self::UnusableOutput
-            | Self::EgressDenied
             | Self::FramingViolation => false,
         }
     }
@@ -281,7 +278,6 @@ impl ModelErrorKind {
             | Self::UnusableOutput
             | Self::FramingViolation => false,
             Self::Auth
-            | Self::EgressDenied
             | Self::Permission
             | Self::NotFound
             | Self::Quota
@@ -344,7 +340,7 @@ impl ModelError {
     fn caller_detail(&self) -> String {
         let what = match self.kind {
             ModelErrorKind::Auth => "the model provider refused the key",
-            ModelErrorKind::Permission => "the model provider does not allow this request",
+            ModelErrorKind::Permission => "this request to the model provider is not allowed",
             ModelErrorKind::NotFound => "the model provider knows no such model or endpoint",
             ModelErrorKind::Quota => "the account at the model provider has no quota left",
             ModelErrorKind::RateLimit => "the model provider limits the rate of requests",
@@ -363,9 +359,6 @@ impl ModelError {
             ModelErrorKind::Protocol => "the model provider's answer could not be read",
             ModelErrorKind::TruncatedStream => "the model's reply was cut off before its end",
             ModelErrorKind::UnusableOutput => "the model's replies held nothing that could be used",
-            ModelErrorKind::EgressDenied => {
-                "the model's `base_url` leads where this server does not call"
-            }
             ModelErrorKind::FramingViolation => "the request was not sent: a frame in it is broken",
         };
         match self.provider_status {

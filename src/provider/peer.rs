@@ -87,5 +87,5 @@ pub(super) fn transport(provider: Provider, error: reqwest::Error) -> ModelError
 
 /// An address that an agent names and that is not called.
 pub(super) fn denied(provider: Provider, refusal: EgressDenied) -> ModelError {
-    ModelError::new(provider, ModelErrorKind::EgressDenied, refusal.to_string())
+    ModelError::new(provider, ModelErrorKind::Permission, refusal.to_string())
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::http::{answered, failed, text};
-use super::server::{answer, write};
+use super::server::{answer, read_request, write};
 use super::{agent, request, tool, toolbox};
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
 
@@ -76,6 +76,7 @@ async fn endless(fields: &Value, head: &str, (piece, pause): (&[u8], Duration)) 
     let call = request("probe", &json!({}));
     let serving = async {
         let (stream, _) = listener.accept().await.unwrap();
+        read_request(&stream).await;
         let mut ticks = tokio::time::interval(pause);
         let mut goes_on = write(&stream, head.as_bytes()).await;
         while goes_on {

@@ -46,7 +46,7 @@ pub(super) fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-async fn read_request(stream: &TcpStream) -> String {
+pub(super) async fn read_request(stream: &TcpStream) -> String {
     let mut bytes = Vec::new();
     while !is_complete(&bytes) {
         stream.readable().await.unwrap();

@@ -152,7 +152,7 @@ async fn f59_a_model_whose_name_leads_home_fails_its_run_and_says_no_more() {
     let error: &Value = &run["error"];
     assert_eq!(
         (&error["type"], &error["kind"]),
-        (&json!("/problems/model-error"), &json!("egress_denied"))
+        (&json!("/problems/model-error"), &json!("permission"))
     );
     let told = error["detail"].as_str().unwrap();
     assert!(!told.contains("127") && !told.contains("address"), "{told}");
