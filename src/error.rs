@@ -9,6 +9,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::memory::{Finding, MemoryLoadError};
 use crate::domain::model::ModelError;
 use crate::domain::run::{RunFailure, RunStatus};
+use crate::domain::tool::ToolOutcome;
 use crate::store::{Conflict, StoreError};
 
 /// Everything that can keep a caller from what they asked for.
@@ -158,6 +159,9 @@ pub enum AgentlingError {
     /// A URL leads to where the server must not go.
     #[error("the server may not call this URL; its operator can open a host and port")]
     EgressDenied(Finding),
+    /// A tool that was tried out failed: the only place where a failed call is an error.
+    #[error("the tool's call failed: {}", failure_of(.0))]
+    ToolCall(Box<ToolOutcome>),
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]
     InvalidHeaderName(Finding),
@@ -173,6 +177,12 @@ pub enum AgentlingError {
     /// A fault of the server.
     #[error("something went wrong on the server")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What a caller who tries a tool out reads of its failure.
+fn failure_of(outcome: &ToolOutcome) -> String {
+    let failure = outcome.error.as_ref();
+    failure.map_or_else(String::new, |failure| format!("{}: {}", failure.r#type, failure.message))
 }
 
 /// What a caller reads of a list of findings when there is room for one.
@@ -223,6 +233,7 @@ impl AgentlingError {
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
             | Self::SecretsNotConfigured
+            | Self::ToolCall(_)
             | Self::Internal(_) => false,
             Self::McpUnavailable(_) => true,
             Self::ThreadBusy { .. }

@@ -14,6 +14,7 @@
 //! | [`wire`] | prompt → bytes, bytes → reply | sockets |
 //! | [`seal`] | seals secrets for storage | where they are stored and sent |
 //! | [`config`], [`clock`] | settings; the one source of time and ids | everything else |
+//! | [`egress`] | where outbound calls may go, and the clients that go nowhere else | what is called for |
 //! | [`store`] | Postgres; the only SQL | HTTP, providers, tools |
 //! | [`provider`] | sends wire bytes to a model | the loop, the database |
 //! | [`tools`] | runs tools; always yields an outcome | the loop, the database |
@@ -51,6 +52,7 @@ pub mod app;
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod egress;
 pub mod engine;
 pub mod error;
 pub mod http;

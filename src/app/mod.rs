@@ -3,6 +3,7 @@
 pub mod cli;
 mod database;
 mod demo;
+mod egress;
 mod keys;
 mod secrets;
 mod serve;
@@ -20,6 +21,7 @@ pub use serve::{Running, run_server};
 use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
+use crate::egress::{EgressPolicy, InvalidAllowEntry, SetupError};
 use crate::engine::redaction::Redaction;
 use crate::engine::servers::StoredServers;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
@@ -31,7 +33,7 @@ use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
 use crate::tools::mcp::McpClients;
 use crate::tools::secrets::SecretSource;
-use crate::tools::{EgressPolicy, InvalidAllowEntry, Toolbox, ToolboxError};
+use crate::tools::{Toolbox, ToolboxError};
 
 /// What keeps a server from starting.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +49,7 @@ pub enum StartError {
     DatabaseGone,
     /// An HTTP client.
     #[error("an HTTP client cannot be made")]
-    Client(#[from] ClientError),
+    Client(#[from] SetupError),
     /// The tools' client.
     #[error("{0}")]
     Toolbox(#[from] ToolboxError),
@@ -99,9 +101,6 @@ pub enum StartError {
     NoSuchKey(KeyId),
 }
 
-/// The clients' own error, by a name that composition may use.
-pub type ClientError = client::ClientError;
-
 /// The parts of a server that tests replace.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
@@ -130,9 +129,7 @@ pub async fn engine(
     store: &Store,
     around: &Surroundings,
 ) -> Result<Engine, StartError> {
-    let egress = &config.egress;
-    let allow = egress.allow.iter().map(|pair| format!("{}:{}", pair.host, pair.port));
-    let policy = EgressPolicy::new(allow, egress.allow_http)?;
+    let policy = Arc::new(egress::policy(config).await?);
     let keys = ProviderKeys::of(&config.providers);
     let offered = around.ids.secret()?;
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
@@ -145,7 +142,11 @@ pub async fn engine(
         webhook_secret,
         retention: config.retention,
         store: store.clone(),
-        models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
+        models: Models::new(
+            client::http_client(Arc::clone(&policy))?,
+            keys,
+            Arc::clone(&around.clock),
+        ),
         toolbox: toolbox(config, store, (policy, around), Arc::new(secrets.clone()))?,
         secrets,
         clock: Arc::clone(&around.clock),
@@ -161,7 +162,7 @@ pub async fn engine(
 fn toolbox(
     config: &Config,
     store: &Store,
-    (policy, around): (EgressPolicy, &Surroundings),
+    (policy, around): (Arc<EgressPolicy>, &Surroundings),
     secrets: Arc<dyn SecretSource>,
 ) -> Result<Toolbox, ToolboxError> {
     let servers = Arc::new(StoredServers(store.clone()));

@@ -24,7 +24,7 @@ mod webhooks;
 
 pub use auth::Auth;
 pub use database::Database;
-pub use egress::{Egress, HostPort};
+pub use egress::{Egress, HostPort, Subnet};
 pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
@@ -101,6 +101,10 @@ const AFTER_KEYS: &[Setting] = &[
     egress::ALLOW,
     egress::ALLOW_HTTP,
     mcp::STDIO,
+    egress::PORTS,
+    egress::DENY,
+    egress::DNS,
+    egress::ANY_MODEL,
     telemetry::LOG,
     telemetry::LOG_FORMAT,
 ];

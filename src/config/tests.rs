@@ -151,6 +151,33 @@ fn the_allow_list_takes_names_and_addresses() {
 }
 
 #[test]
+fn egress_takes_ports_networks_and_name_servers() {
+    let config = read(&[
+        ("AGENTLING_EGRESS_PORTS", "443, 9443"),
+        ("AGENTLING_EGRESS_DENY", "192.0.2.7,198.51.100.0/24, 2001:db8::/32"),
+        ("AGENTLING_EGRESS_DNS", "192.0.2.53:53,[2001:db8::53]:5353"),
+        ("AGENTLING_EGRESS_ANY_MODEL", "true"),
+    ]);
+    let egress = config.unwrap().egress;
+    assert_eq!((egress.ports, egress.any_model), (vec![443, 9443], true));
+    let lens: Vec<u32> = egress.deny.iter().map(|subnet| subnet.len).collect();
+    assert_eq!((lens, egress.dns.len()), (vec![32, 24, 32], 2));
+    let egress = read(&[]).unwrap().egress;
+    assert_eq!((egress.ports, egress.any_model), (vec![443, 8443], false));
+    for (name, wrong) in [
+        ("AGENTLING_EGRESS_PORTS", "0"),
+        ("AGENTLING_EGRESS_PORTS", "65536"),
+        ("AGENTLING_EGRESS_DENY", "host"),
+        ("AGENTLING_EGRESS_DENY", "192.0.2.0/33"),
+        ("AGENTLING_EGRESS_DENY", "2001:db8::/129"),
+        ("AGENTLING_EGRESS_DNS", "192.0.2.53"),
+        ("AGENTLING_EGRESS_DNS", "dns.example:53"),
+    ] {
+        assert_eq!(errors(&[(name, wrong)]).len(), 1, "{name} {wrong}");
+    }
+}
+
+#[test]
 fn registered_tags_are_sorted_and_each_mistaken_one_is_told() {
     let tags = read(&[("AGENTLING_FRAMING_TAGS", "note, case_file,note")]);
     assert_eq!(tags.unwrap().rendering.framing_tags, ["case_file", "note"]);

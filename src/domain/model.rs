@@ -209,7 +209,7 @@ labels! {
     ModelErrorKind {
         /// The key was refused.
         Auth = "auth",
-        /// The key may not do this.
+        /// The key may not do this, or the server does not call the model's `base_url`.
         Permission = "permission",
         /// No such model or endpoint.
         NotFound = "not_found",
@@ -349,7 +349,7 @@ impl ModelError {
     fn caller_detail(&self) -> String {
         let what = match self.kind {
             ModelErrorKind::Auth => "the model provider refused the key",
-            ModelErrorKind::Permission => "the model provider does not allow this request",
+            ModelErrorKind::Permission => "this request to the model provider is not allowed",
             ModelErrorKind::NotFound => "the model provider knows no such model or endpoint",
             ModelErrorKind::Quota => "the account at the model provider has no quota left",
             ModelErrorKind::RateLimit => "the model provider limits the rate of requests",

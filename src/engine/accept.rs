@@ -213,7 +213,7 @@ pub(super) async fn choose_agent(
 ) -> Result<Chosen, AgentlingError> {
     match which {
         WhichAgent::Inline(spec) => {
-            super::agents::check(&context.parts.toolbox, &spec, "/agent")?;
+            super::agents::check(&context.parts, &spec, "/agent")?;
             super::secrets::check(context, tenant, &spec, "/agent").await?;
             Ok(Chosen { spec: *spec, stored: None })
         }

@@ -49,6 +49,7 @@ mod takeover;
 mod tally;
 pub mod tasks;
 mod told;
+mod tool_test;
 mod watch;
 pub mod webhooks;
 mod window;
@@ -72,6 +73,7 @@ pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
+pub use tool_test::ToolTest;
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -194,7 +196,7 @@ impl Engine {
     /// With the place of what is wrong: all places when they are only values out of bounds, else the
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-        agents::check(&self.context.parts.toolbox, spec, at)
+        agents::check(&self.context.parts, spec, at)
     }
 
     /// Whether the secrets that an agent names are there and bound to where they would be sent. `at` is the

@@ -31,6 +31,7 @@ mod steps;
 mod tests;
 mod threads;
 mod time;
+mod tools;
 mod webhooks;
 
 use std::sync::Arc;
@@ -61,6 +62,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(budgets::routes())
         .merge(render::routes())
         .merge(mcp_servers::routes())
+        .merge(tools::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
         .merge(secrets::routes())

@@ -94,6 +94,12 @@ impl ProviderKeys {
         self.owner(provider, url).map(|(owner, _)| owner.transport().key_variable)
     }
 
+    /// Whether an address is a provider's own or listed by the operator, for whichever key.
+    pub(super) fn lead_to(&self, provider: Provider, url: &Url) -> bool {
+        let mut listed = self.origins.iter();
+        is_own(provider, url) || listed.any(|(_, origin)| origin.origin() == url.origin())
+    }
+
     fn may_see(&self, provider: Provider, url: &Url) -> bool {
         let variable = provider.transport().key_variable;
         let is_listed = || {

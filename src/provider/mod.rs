@@ -22,12 +22,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::Url;
 use secrecy::SecretString;
-use url::Url;
 
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
+use crate::egress::{EgressDenied, EgressRule, Route};
 use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
 use answer::{Asked, Reader};
@@ -172,6 +173,25 @@ impl Models {
         address::of_base(spec, self.keys.region())
     }
 
+    /// Whether the address that an agent names for a model may be called.
+    ///
+    /// # Errors
+    /// With the rule that it breaks.
+    pub fn check_address(&self, spec: &ModelSpec) -> Result<(), EgressDenied> {
+        let Some(base_url) = &spec.base_url else { return Ok(()) };
+        let url = Url::parse(base_url).map_err(|_| EgressRule::Url)?;
+        self.route(spec.provider, &url).map(|_| ())
+    }
+
+    /// Providers' own addresses and those that the operator lists are reached as they are. Every other
+    /// one was named by a tenant, and is held to what holds for the URLs of tools.
+    fn route(&self, provider: Provider, url: &Url) -> Result<Route, EgressDenied> {
+        if self.keys.lead_to(provider, url) {
+            return Ok(Route::Vouched);
+        }
+        self.http.policy().route_model(url)
+    }
+
     /// Whether a call that failed may be made again, as far as what is called has retries left. A yes
     /// counts as one: it is asked for right before.
     pub fn may_retry(&self, spec: &ModelSpec) -> bool {
@@ -226,9 +246,13 @@ impl Models {
     ) -> Result<Peer, ModelError> {
         let (http, keys) = (self.http.maker(), (&self.keys, key));
         let request = request::of(call, http, keys, capture.request(), self.clock.now())?;
+        let provider = call.spec.provider;
+        let route = self.route(provider, request.url());
+        let route = route.map_err(|refusal| peer::denied(provider, refusal))?;
         capture.sending(&request);
-        let sent = self.http.send(request, self.clock.monotonic(), self.bounds.at_once).await;
-        sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
+        let (now, at_once) = (self.clock.monotonic(), self.bounds.at_once);
+        let sent = self.http.send((request, route), now, at_once).await;
+        sent.map(Peer::http).map_err(|error| peer::transport(provider, error))
     }
 }
 

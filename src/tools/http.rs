@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response};
 use url::Url;
 
 use super::CallRequest;
 use super::arguments::{Argument, Arguments, object};
+use super::body::{ACCEPTED, End, gather};
 use super::declared::Declared;
-use super::egress::{Clients, EgressDenied, MAX_HEADER_BYTES};
 use super::headers::Headers;
 use super::mask::Mask;
 use super::probe::Probe;
@@ -18,6 +18,7 @@ use super::secrets::Vault;
 use super::shape::escape;
 use super::template::{Misfit, UrlTemplate, percent_encode};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, OutcomeKind, ToolCallError};
+use crate::egress::{Clients, EgressDenied, MAX_HEADER_BYTES, refusal_in};
 
 /// The most bytes of a body that are taken, after decompression.
 pub(super) const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -136,6 +137,7 @@ impl HttpCall {
         })?;
         request.headers_mut().insert(IDEMPOTENCY_KEY, key);
         request.headers_mut().insert(FENCE, HeaderValue::from(call.epoch));
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(ACCEPTED);
         Ok(request)
     }
 
@@ -163,6 +165,8 @@ impl HttpCall {
                 read(&mask.bytes(&body), &declared, from).map(|output| output.masked(mask))
             }
             End::Beyond => Err(too_large("body")),
+            End::Inflated => Err(too_large("unpacked body")),
+            End::Unreadable => Err(unreadable()),
             End::Broken(error) => Err(self.explain(&error)),
         }
     }
@@ -204,42 +208,6 @@ fn may_connect_again(error: &reqwest::Error) -> bool {
     error.is_connect() && !error.is_timeout() && refusal_in(error).is_none()
 }
 
-/// The refusal of our own resolver, somewhere below the client's error.
-pub(super) fn refusal_in(error: &reqwest::Error) -> Option<EgressDenied> {
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if let Some(refusal) = cause.downcast_ref::<EgressDenied>() {
-            return Some(*refusal);
-        }
-        source = cause.source();
-    }
-    None
-}
-
-enum End {
-    Reached,
-    Beyond,
-    Broken(reqwest::Error),
-}
-
-/// Takes a body while it arrives, up to a bound.
-async fn gather(response: &mut Response, bound: usize) -> (Vec<u8>, End) {
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(None) => return (body, End::Reached),
-            Err(error) => return (body, End::Broken(error)),
-            Ok(Some(chunk)) => {
-                let room = bound.saturating_sub(body.len());
-                body.extend(chunk.iter().take(room));
-                if chunk.len() > room {
-                    return (body, End::Beyond);
-                }
-            }
-        }
-    }
-}
-
 fn status_failure(status: u16, body: &[u8]) -> ToolCallError {
     let excerpt: String = String::from_utf8_lossy(body).chars().take(MAX_EXCERPT).collect();
     let colon = if excerpt.is_empty() { "" } else { ": " };
@@ -250,6 +218,11 @@ fn status_failure(status: u16, body: &[u8]) -> ToolCallError {
 fn too_large(part: &str) -> ToolCallError {
     let message = format!("the {part} of the tool's answer is larger than allowed");
     failure(OutcomeKind::Execution, "ResponseTooLarge", message)
+}
+
+fn unreadable() -> ToolCallError {
+    let text = "the tool's answer is packed in a way that cannot be read";
+    failure(OutcomeKind::Execution, "InvalidResponse", text)
 }
 
 fn denied(refusal: EgressDenied) -> ToolCallError {

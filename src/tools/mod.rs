@@ -4,12 +4,11 @@
 //! of it is told as a [`ToolOutcome`]: no `Result` leaves this layer, so nothing that a tool does can
 //! fail a run. Dropping the future cancels the call.
 
-mod address;
 mod arguments;
 mod asking;
+mod body;
 mod builtin;
 mod declared;
-mod egress;
 mod extra;
 mod headers;
 mod http;
@@ -33,7 +32,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
 pub use extra::Extra;
 pub use post::Post;
 pub use spec::{SpecFinding, SpecProblem, check_spec, rule_flaws};
@@ -46,7 +44,7 @@ use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
-use egress::Clients;
+use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
 use headers::Headers;
 use mask::Mask;
 use mcp::{McpClients, NoServers, Offer};
@@ -59,7 +57,7 @@ use toolset::Reading;
 pub enum ToolboxError {
     /// The HTTP client has no TLS roots or no resolver.
     #[error("the HTTP client for tools cannot be made")]
-    Client(#[source] reqwest::Error),
+    Client(#[source] SetupError),
 }
 
 /// What runs tools: one a process.
@@ -92,11 +90,11 @@ pub struct CallRequest {
 impl Toolbox {
     /// Makes the clients that every call goes through.
     pub fn new(
-        egress: EgressPolicy,
+        egress: Arc<EgressPolicy>,
         clock: SharedClock,
         secrets: Arc<dyn SecretSource>,
     ) -> Result<Self, ToolboxError> {
-        let clients = Clients::new(Arc::new(egress)).map_err(ToolboxError::Client)?;
+        let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
         let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
         Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets, servers })
     }

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::{Method, Request, StatusCode};
 use serde_json::value::to_raw_value;
 
 use super::CallRequest;
 use super::arguments::Arguments;
-use super::egress::Clients;
+use super::body::ACCEPTED;
 use super::headers::Headers;
 use super::http::{FENCE, HttpCall, IDEMPOTENCY_KEY};
 use super::secrets::Vault;
 use super::template::{UrlTemplate, percent_encode};
 use crate::domain::tool::HttpTool;
 use crate::domain::wait::CallAnswer;
+use crate::egress::Clients;
 
 /// The argument of a probe's URL that is the call's id, whatever the model sent under this name.
 pub(super) const CALL_ID: &str = "tool_call_id";
@@ -76,6 +77,7 @@ impl Probe {
         let key = HeaderValue::from_str(&percent_encode(request.call_id.as_str())).ok()?;
         asked.headers_mut().insert(IDEMPOTENCY_KEY, key);
         asked.headers_mut().insert(FENCE, HeaderValue::from(request.epoch));
+        asked.headers_mut().entry(ACCEPT_ENCODING).or_insert(ACCEPTED);
         Some(asked)
     }
 }

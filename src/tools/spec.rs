@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::asking;
-use super::egress::{EgressDenied, EgressPolicy, EgressRule};
 use super::headers::Headers;
 use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
@@ -15,6 +14,7 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::mcp::{McpRules, McpTool};
 use crate::domain::tool::{ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
+use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 
 pub(super) const MAX_TOOLS: usize = 128;
 const MAX_URL: usize = 2_048;

@@ -20,6 +20,7 @@ const DIRECT: [&str; 41] = [
     "flate2",
     "futures",
     "getrandom",
+    "hickory-resolver",
     "hmac",
     "http",
     "hyper-util",

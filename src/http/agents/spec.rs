@@ -108,7 +108,7 @@ fn tool_choice(spec: &AgentSpec, settings: &ModelSettings, at: &str, checks: &mu
     }
 }
 
-/// The operator's own network is open to providers, so only the form counts.
+/// Only the form counts here; where it may lead is for the engine to say.
 fn is_base_url(text: &str) -> bool {
     text.len() <= limits::URL_BYTES
         && Url::parse(text).is_ok_and(|url| {

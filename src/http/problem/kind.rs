@@ -125,6 +125,8 @@ problems! {
         "The run has no call with this id. The calls that wait are listed in `requires_action` of the run.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
         "The request names an agent that does not exist, or one of another tenant. Check `agent_id`.";
+    ToolCallError = 422 "tool-call-error" "Tool call failed"
+        "The tool that was tried out failed. `outcome` says how: its kind, and the type and message of the error, as a run would tell them to a model. In a run such a failure is an observation, and no problem.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
         "A tool's header is not a valid header, or is one that the server sets itself. `errors` points to it.";
     RateLimited = 429 "rate-limited" "Too many requests"

@@ -52,6 +52,9 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
         Error::McpUnavailable(_) => say(Kind::McpUnavailable),
+        Error::ToolCall(outcome) => {
+            say(Kind::ToolCallError).member(|view| view.outcome = Some(outcome.clone()))
+        }
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
         Error::StreamCursorAhead { last } => {

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::System;
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
+use crate::egress::EgressPolicy;
 use crate::provider::{Attempt, Bounds, ModelCall, Models, ProviderKeys, client};
 use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role};
 
@@ -188,7 +189,8 @@ pub(super) fn models(keys: ProviderKeys) -> Models {
         reply: 100_000,
         ..Bounds::default()
     };
-    let http = client::http_client().unwrap();
+    let policy = Arc::new(EgressPolicy::default().with_any_model(true));
+    let http = client::http_client(policy).unwrap();
     Models::new(http, keys, Arc::new(System::new())).with_bounds(bounds)
 }
 

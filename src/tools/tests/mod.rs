@@ -1,6 +1,6 @@
 //! Tests of the layer, against real servers on loopback.
 
-mod egress;
+mod body;
 mod hostile;
 mod http;
 mod plan;
@@ -18,11 +18,12 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::secrets::NoSecrets;
-use super::{CallRequest, EgressPolicy, Toolbox};
+use super::{CallRequest, Toolbox};
 use crate::clock::Clock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::message::Reply;
+use crate::egress::EgressPolicy;
 
 /// A clock that is one second later at every look.
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl Clock for Ticking {
 
 fn toolbox(allow: &[String]) -> Toolbox {
     let policy = EgressPolicy::new(allow, false).unwrap();
-    Toolbox::new(policy, Arc::new(Ticking::default()), Arc::new(NoSecrets)).unwrap()
+    Toolbox::new(Arc::new(policy), Arc::new(Ticking::default()), Arc::new(NoSecrets)).unwrap()
 }
 
 /// An agent with these tools and these further fields.

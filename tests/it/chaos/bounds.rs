@@ -186,7 +186,7 @@ async fn an_answer_without_an_end_is_an_error_at_its_bound_and_so_is_memory() {
     let mut child = Child::patient(&db.url, &tools.host);
     let address = child.address().await;
     // It sets up what the client of this test needs too.
-    drop(http_client().unwrap());
+    drop(http_client(std::sync::Arc::default()).unwrap());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let before = child.peak_memory();
     for (what, provider, answer, attempts) in answers() {

@@ -58,7 +58,8 @@
 //! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
-//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `an_endless_body_is_cut_off_at_its_bound` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-59 | `f59_a_redirect_leads_nowhere` `f59_a_name_that_leads_home_is_refused_however_it_does` `f59_a_name_that_changes_between_two_look_ups_is_judged_at_each` `f59_a_name_without_an_address_and_one_that_nobody_answers_for_are_not_reached` `f59_a_model_whose_name_leads_home_fails_its_run_and_says_no_more` `f59_a_webhook_whose_name_leads_home_is_not_told` `f59_what_the_operator_vouches_for_is_reached` |
 //! | F-60 | `f60_a_server_that_dies_in_mid_call_and_forgets_its_sessions_is_asked_anew` `f60_a_call_that_may_be_repeated_is_sent_once_more_under_its_own_key` `f60_a_session_that_the_server_forgot_within_a_run_is_begun_anew_and_the_call_done_once` `a_server_killed_in_mid_call_leaves_a_call_in_doubt_that_must_not_run_twice` |
 //! | F-61 | `f61_keep_alives_and_progress_do_not_put_the_deadline_of_a_call_off` `progress_does_not_extend_the_time_of_a_call` |
 //! | F-62 | `f62_hostile_names_and_descriptions_are_left_out_or_made_plain_and_never_announced` `f62_a_list_that_changes_in_mid_run_changes_nothing_for_the_run` |
@@ -82,6 +83,7 @@
 
 mod commits;
 mod crash;
+mod egress;
 mod failover;
 mod fleet;
 mod guards;

@@ -55,6 +55,7 @@ const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","nam
 const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
 /// It is refused, so that a walk over names, each of which a secret could have, stores none.
 const SECRET: &str = r#"{"value":"hunter22","origins":["ftp://example.com"]}"#;
+const TOOL: &str = r#"{"tool":{"kind":"http","name":"t","url":"https://nowhere.invalid/","parameters":{"type":"object"}}}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
@@ -131,6 +132,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("threads_list", "memory:read", Takes::Nothing),
     ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),
     ("threads_steps", "memory:read", Takes::Nothing),
+    ("tools_test", "tools:write", Takes::Json(TOOL)),
     ("webhooks_create", "admin", Takes::Json(WEBHOOK)),
     ("webhooks_delete", "admin", Takes::Nothing),
     ("webhooks_deliveries", "runs:read", Takes::Nothing),

@@ -33,9 +33,10 @@ pub(crate) struct ToolCallSeen {
     pub(crate) webhook: [String; 3],
 }
 
-/// An answer that is no JSON: headers and bytes.
+/// An answer that is no JSON: status, headers and bytes.
 #[derive(Clone)]
 struct Raw {
+    status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
 }
@@ -93,7 +94,14 @@ impl FakeTools {
     /// A tool that answers 200 with these headers and these bytes.
     pub(crate) fn answer_bytes(&self, tool: &str, headers: &[(&'static str, &str)], body: &[u8]) {
         let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = Raw { headers, body: body.to_vec() };
+        let raw = Raw { status: 200, headers, body: body.to_vec() };
+        self.shared.raw.lock().unwrap().insert(tool.to_owned(), raw);
+    }
+
+    /// A tool that is elsewhere.
+    pub(crate) fn redirect(&self, tool: &str, status: u16, location: &str) {
+        let headers = vec![("location", location.to_owned())];
+        let raw = Raw { status, headers, body: Vec::new() };
         self.shared.raw.lock().unwrap().insert(tool.to_owned(), raw);
     }
 
@@ -136,8 +144,8 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         drop(gate.acquire().await);
     }
     let raw = shared.raw.lock().unwrap().get(&seen.tool).cloned();
-    if let Some(Raw { headers, body }) = raw {
-        let mut response = body.into_response();
+    if let Some(Raw { status, headers, body }) = raw {
+        let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
         response.headers_mut().clear();
         for (name, value) in headers {
             response.headers_mut().insert(name, value.parse().unwrap());

@@ -1,30 +1,38 @@
 //! Where calls may go: scheme, host, port and address of every URL, judged anew at every use.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr};
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-use super::address::is_forbidden;
+use super::address::{Network, is_forbidden, is_own};
 use crate::labels;
-
-/// Bound of establishing a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The most bytes of response headers that are taken.
-pub(super) const MAX_HEADER_BYTES: u32 = 64 * 1024;
 
 /// The longest host name that DNS can carry.
 const MAX_HOST: usize = 253;
 
-/// Ports that are open to everyone, beside 80 where the operator allows `http`.
-const OPEN_PORTS: &[u16] = &[443, 8443];
+/// The longest part of one between dots.
+const MAX_LABEL: usize = 63;
 
-/// Names that by convention lead into the operator's own network.
-const INTERNAL_SUFFIXES: &[&str] = &["localhost", "local", "internal", "home.arpa"];
+/// Ports that are open to everyone, beside 80 where the operator allows `http`.
+const OPEN_PORTS: [u16; 2] = [443, 8443];
+
+/// Names that by convention lead into the operator's own network, or that clouds answer there.
+const INTERNAL_SUFFIXES: &[&str] = &[
+    "localhost",
+    "localdomain",
+    "local",
+    "internal",
+    "intranet",
+    "private",
+    "corp",
+    "home",
+    "home.arpa",
+    "lan",
+    "svc",
+    "onion",
+    "metadata.goog",
+];
 
 labels! {
     /// Which rule a URL breaks. Answers name the rule and never an address.
@@ -68,7 +76,7 @@ pub struct InvalidAllowEntry {
 
 /// How an admitted URL is to be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
+pub enum Route {
     /// Through the resolver that refuses addresses which are not public.
     Guarded,
     /// The operator vouches for this exact host and port.
@@ -79,11 +87,29 @@ enum Route {
 ///
 /// By default only `https` to public addresses on ports 443 and 8443 is open. An allow-list opens
 /// exact pairs of host and port, with `http` as well; nothing opens a URL with user info.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressPolicy {
     allow: BTreeSet<(String, u16)>,
     allow_http: bool,
-    own: BTreeSet<IpAddr>,
+    ports: BTreeSet<u16>,
+    closed: Vec<Network>,
+    closed_names: BTreeSet<String>,
+    name_servers: Vec<SocketAddr>,
+    any_model: bool,
+}
+
+impl Default for EgressPolicy {
+    fn default() -> Self {
+        Self {
+            allow: BTreeSet::new(),
+            allow_http: false,
+            ports: OPEN_PORTS.into(),
+            closed: Vec::new(),
+            closed_names: BTreeSet::new(),
+            name_servers: Vec::new(),
+            any_model: false,
+        }
+    }
 }
 
 impl EgressPolicy {
@@ -93,14 +119,47 @@ impl EgressPolicy {
         allow_http: bool,
     ) -> Result<Self, InvalidAllowEntry> {
         let allow = allow.into_iter().map(|entry| allow_entry(entry.as_ref()));
-        Ok(Self { allow: allow.collect::<Result<_, _>>()?, allow_http, own: BTreeSet::new() })
+        Ok(Self { allow: allow.collect::<Result<_, _>>()?, allow_http, ..Self::default() })
     }
 
-    /// Closes the server's own addresses and the operator's deny list, public as they may be.
+    /// Opens these ports to everyone, and no others but 80 where plain `http` is allowed.
     #[must_use]
-    pub fn without(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.own.extend(addresses);
+    pub fn with_ports(self, ports: impl IntoIterator<Item = u16>) -> Self {
+        Self { ports: ports.into_iter().collect(), ..self }
+    }
+
+    /// Asks these servers for the addresses of names, instead of those that the system asks.
+    #[must_use]
+    pub fn with_name_servers(self, servers: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self { name_servers: servers.into_iter().collect(), ..self }
+    }
+
+    /// Closes addresses, public as they may be: the database's and those of the operator's deny list. The
+    /// machine's own are closed anyway.
+    #[must_use]
+    pub fn without<N: Into<Network>>(mut self, networks: impl IntoIterator<Item = N>) -> Self {
+        self.closed.extend(networks.into_iter().map(Into::into));
         self
+    }
+
+    /// Closes hosts by name, wherever they lead.
+    #[must_use]
+    pub fn without_names<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        let hosts = names.into_iter().filter_map(|name| Host::parse(name.as_ref()).ok());
+        self.closed_names.extend(hosts.map(|host| plain(&host)));
+        self
+    }
+
+    /// Lets agents name any address for their models, private ones as well.
+    #[must_use]
+    pub const fn with_any_model(mut self, any_model: bool) -> Self {
+        self.any_model = any_model;
+        self
+    }
+
+    /// Who is asked for the addresses of names; nobody in particular when empty.
+    pub(super) fn name_servers(&self) -> &[SocketAddr] {
+        &self.name_servers
     }
 
     /// Judges everything about a URL that can be known without the network.
@@ -108,13 +167,14 @@ impl EgressPolicy {
         self.route(url).map(|_| ())
     }
 
-    fn route(&self, url: &Url) -> Result<Route, EgressDenied> {
-        if !matches!(url.scheme(), "https" | "http") {
-            return Err(EgressRule::Scheme.into());
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(EgressRule::Userinfo.into());
-        }
+    /// How the address that an agent names for its model is to be reached, if it may be called at all.
+    pub fn route_model(&self, url: &Url) -> Result<Route, EgressDenied> {
+        if self.any_model { check_form(url).map(|()| Route::Vouched) } else { self.route(url) }
+    }
+
+    /// How a URL is to be reached, if it may be called at all.
+    pub(super) fn route(&self, url: &Url) -> Result<Route, EgressDenied> {
+        check_form(url)?;
         let host = url.host().ok_or(EgressRule::Host)?.to_owned();
         let port = url.port_or_known_default().ok_or(EgressRule::Port)?;
         if self.allow.contains(&(plain(&host), port)) {
@@ -129,7 +189,7 @@ impl EgressPolicy {
         if plain_http && !self.allow_http {
             return Err(EgressRule::Scheme.into());
         }
-        let is_open = OPEN_PORTS.contains(&port) || (plain_http && port == 80);
+        let is_open = self.ports.contains(&port) || (plain_http && port == 80);
         if !is_open {
             return Err(EgressRule::Port.into());
         }
@@ -137,7 +197,7 @@ impl EgressPolicy {
         match host {
             Host::Ipv4(address) => self.vet([IpAddr::V4(*address)]),
             Host::Ipv6(address) => self.vet([IpAddr::V6(*address)]),
-            Host::Domain(_) if name_is_public(&plain(host)) => Ok(()),
+            Host::Domain(_) if self.name_is_open(&plain(host)) => Ok(()),
             Host::Domain(_) => Err(EgressRule::Host.into()),
         }
     }
@@ -147,9 +207,28 @@ impl EgressPolicy {
         &self,
         addresses: impl IntoIterator<Item = IpAddr>,
     ) -> Result<(), EgressDenied> {
-        let closed = |address: IpAddr| is_forbidden(address) || self.own.contains(&address);
+        let closed = |address: IpAddr| {
+            is_forbidden(address)
+                || self.closed.iter().any(|network| network.contains(address))
+                || is_own(address)
+        };
         if addresses.into_iter().any(closed) { Err(EgressRule::Address.into()) } else { Ok(()) }
     }
+
+    fn name_is_open(&self, name: &str) -> bool {
+        name_is_public(name) && !self.closed_names.contains(name)
+    }
+}
+
+/// What holds for every URL, whoever vouches for its host.
+fn check_form(url: &Url) -> Result<(), EgressDenied> {
+    if !matches!(url.scheme(), "https" | "http") {
+        return Err(EgressRule::Scheme.into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(EgressRule::Userinfo.into());
+    }
+    Ok(())
 }
 
 fn allow_entry(entry: &str) -> Result<(String, u16), InvalidAllowEntry> {
@@ -168,73 +247,14 @@ fn plain(host: &Host) -> String {
 }
 
 fn name_is_public(name: &str) -> bool {
-    let internal = INTERNAL_SUFFIXES
-        .iter()
-        .any(|suffix| name.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.')));
+    let internal = |suffix: &&str| {
+        let rest = name.strip_suffix(*suffix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_label = |label: &str| (1..=MAX_LABEL).contains(&label.len());
     // A name without a dot is completed by the operator's search domains.
-    name.len() <= MAX_HOST && name.contains('.') && !name.split('.').any(str::is_empty) && !internal
-}
-
-/// Resolves a name once and hands on its addresses only if all of them are open, so that what was
-/// judged is what is connected to.
-#[derive(Debug)]
-pub(super) struct GuardedDns(pub(super) Arc<EgressPolicy>);
-
-impl Resolve for GuardedDns {
-    fn resolve(&self, name: Name) -> Resolving {
-        let policy = Arc::clone(&self.0);
-        Box::pin(async move {
-            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            policy.vet(found.iter().map(std::net::SocketAddr::ip))?;
-            Ok(Box::new(found.into_iter()) as Addrs)
-        })
-    }
-}
-
-/// The clients of the two routes. Neither follows redirects, sends a referer, keeps cookies, obeys a
-/// proxy of the environment or repeats a request by itself.
-///
-/// No connection is kept for a second call: a reused one may be closed by its server just as a
-/// request goes out, which leaves a call that must not run twice in doubt for no reason.
-#[derive(Debug, Clone)]
-pub(super) struct Clients {
-    policy: Arc<EgressPolicy>,
-    guarded: reqwest::Client,
-    vouched: reqwest::Client,
-}
-
-impl Clients {
-    pub(super) fn new(policy: Arc<EgressPolicy>) -> Result<Self, reqwest::Error> {
-        // A second installation is refused and changes nothing.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let guarded = builder().dns_resolver(GuardedDns(Arc::clone(&policy))).build()?;
-        Ok(Self { policy, guarded, vouched: builder().build()? })
-    }
-
-    /// What the operator says about outbound calls.
-    pub(super) fn policy(&self) -> &EgressPolicy {
-        &self.policy
-    }
-
-    /// The client for a URL, if it may be called at all.
-    pub(super) fn admit(&self, url: &Url) -> Result<&reqwest::Client, EgressDenied> {
-        Ok(match self.policy.route(url)? {
-            Route::Guarded => &self.guarded,
-            Route::Vouched => &self.vouched,
-        })
-    }
-}
-
-fn builder() -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        .no_proxy()
-        .referer(false)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_max_idle_per_host(0)
-        .tls_version_min(reqwest::tls::Version::TLS_1_2)
-        .http1_max_headers(100)
-        .http2_max_header_list_size(MAX_HEADER_BYTES)
-        .user_agent(concat!("agentling/", env!("CARGO_PKG_VERSION")))
+    name.len() <= MAX_HOST
+        && name.contains('.')
+        && name.split('.').all(is_label)
+        && !INTERNAL_SUFFIXES.iter().any(internal)
 }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use reqwest::dns::Resolve;
 use url::Url;
 
-use crate::tools::address::is_forbidden;
-use crate::tools::egress::GuardedDns;
-use crate::tools::{EgressDenied, EgressPolicy, EgressRule};
+use crate::egress::address::{is_forbidden, is_own};
+use crate::egress::dns::GuardedDns;
+use crate::egress::{EgressDenied, EgressPolicy, EgressRule, Network, Route, guard, refusal_in};
 
 /// The rule that a URL breaks under a policy; a text that is no URL breaks the first.
 fn judge(policy: &EgressPolicy, text: &str) -> Result<(), EgressRule> {
@@ -147,6 +147,72 @@ fn plain_http_opens_port_80_and_no_private_address() {
     assert_eq!(judge(&policy, "http://127.0.0.1/"), Err(EgressRule::Address));
 }
 
+/// Where tenants may name URLs, each of these is refused; here by its rule.
+const HOSTILE: &str = include_str!("../../../tests/data/hostile_urls.json");
+
+#[test]
+fn every_hostile_url_breaks_its_rule() {
+    let hostile: Vec<(EgressRule, String)> = serde_json::from_str(HOSTILE).unwrap();
+    let policy = EgressPolicy::default();
+    let wrong: Vec<String> = hostile
+        .iter()
+        .map(|(rule, url)| (rule, url.replace("{port}", "8443")))
+        .filter(|(rule, url)| judge(&policy, url) != Err(**rule))
+        .map(|(rule, url)| format!("{url:?} breaks {:?} and not {rule}", judge(&policy, &url)))
+        .collect();
+    assert_eq!(wrong, [""; 0], "{wrong:#?}");
+}
+
+#[test]
+fn the_operator_chooses_the_open_ports() {
+    let policy = EgressPolicy::default().with_ports([9443]);
+    assert_eq!(judge(&policy, "https://tool.example:9443/"), Ok(()));
+    assert_eq!(judge(&policy, "https://tool.example/"), Err(EgressRule::Port));
+}
+
+#[test]
+fn names_that_are_closed_are_closed_in_every_spelling_and_only_they() {
+    let policy = EgressPolicy::default().without_names(["DB.example", "b\u{fc}cher.example"]);
+    for closed in ["https://db.example/", "https://DB.EXAMPLE./", "https://xn--bcher-kva.example/"]
+    {
+        assert_eq!(judge(&policy, closed), Err(EgressRule::Host), "{closed}");
+    }
+    assert_eq!(judge(&policy, "https://a.db.example/"), Ok(()));
+}
+
+#[test]
+fn a_network_is_closed_whole_and_in_every_form() {
+    let network = Network::new("198.41.0.0".parse().unwrap(), 16);
+    let policy = EgressPolicy::default().without([network]);
+    for closed in ["https://198.41.0.4/", "https://198.41.255.255/", "https://[::ffff:198.41.0.4]/"]
+    {
+        assert_eq!(judge(&policy, closed), Err(EgressRule::Address), "{closed}");
+    }
+    assert_eq!(judge(&policy, "https://198.42.0.0/"), Ok(()));
+}
+
+#[test]
+fn an_agents_model_may_be_anywhere_only_where_the_operator_says_so() {
+    let route = |policy: &EgressPolicy, url: &str| policy.route_model(&Url::parse(url).unwrap());
+    let strict = EgressPolicy::default();
+    assert_eq!(route(&strict, "https://api.example/v1"), Ok(Route::Guarded));
+    assert!(route(&strict, "http://127.0.0.1:8000/v1").is_err());
+    let open = EgressPolicy::default().with_any_model(true);
+    assert_eq!(route(&open, "http://127.0.0.1:8000/v1"), Ok(Route::Vouched));
+    assert!(route(&open, "http://user@127.0.0.1:8000/v1").is_err());
+    assert!(judge(&open, "http://127.0.0.1:8000/v1").is_err(), "tools stay where they were");
+}
+
+#[test]
+fn the_machines_own_addresses_are_closed() {
+    assert!(is_own(Ipv4Addr::LOCALHOST.into()));
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    if probe.connect("192.31.196.1:9").is_ok() {
+        assert!(is_own(probe.local_addr().unwrap().ip()));
+    }
+    assert!(!is_own(Ipv4Addr::new(192, 31, 196, 1).into()));
+}
+
 #[test]
 fn the_servers_own_addresses_are_closed_however_public() {
     let own: IpAddr = Ipv4Addr::new(8, 8, 8, 8).into();
@@ -176,7 +242,7 @@ fn a_name_is_refused_as_soon_as_one_of_its_addresses_is_closed() {
 
 #[tokio::test]
 async fn the_resolver_refuses_a_name_that_leads_home() {
-    let resolver = GuardedDns(Arc::new(EgressPolicy::default()));
+    let resolver = GuardedDns::new(Arc::new(EgressPolicy::default())).unwrap();
     let error = resolver.resolve("localhost".parse().unwrap()).await.err().unwrap();
     let denied = error.downcast_ref::<EgressDenied>().unwrap();
     assert_eq!(denied.rule, EgressRule::Address);
@@ -186,9 +252,9 @@ async fn the_resolver_refuses_a_name_that_leads_home() {
 async fn the_resolvers_refusal_comes_out_of_the_client() {
     let policy = Arc::new(EgressPolicy::new([""; 0], true).unwrap());
     drop(rustls::crypto::ring::default_provider().install_default());
-    let client = reqwest::Client::builder().no_proxy().dns_resolver(GuardedDns(policy));
-    let error = client.build().unwrap().get("http://localhost/").send().await.unwrap_err();
-    let refusal = crate::tools::http::refusal_in(&error).unwrap();
+    let client = guard(reqwest::Client::builder().no_proxy(), &policy).unwrap().build().unwrap();
+    let error = client.get("http://localhost/").send().await.unwrap_err();
+    let refusal = refusal_in(&error).unwrap();
     assert_eq!(refusal.rule, EgressRule::Address);
 }
 
