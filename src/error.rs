@@ -10,6 +10,7 @@ use crate::domain::memory::{Finding, MemoryLoadError};
 use crate::domain::model::ModelError;
 use crate::domain::run::{RunFailure, RunStatus};
 use crate::domain::skill::SkillLoadError;
+use crate::domain::tool::ToolOutcome;
 use crate::store::{Conflict, StoreError};
 
 /// Everything that can keep a caller from what they asked for.
@@ -162,15 +163,30 @@ pub enum AgentlingError {
     /// A URL leads to where the server must not go.
     #[error("the server may not call this URL; its operator can open a host and port")]
     EgressDenied(Finding),
+    /// A tool that was tried out failed: the only place where a failed call is an error.
+    #[error("the tool's call failed: {}", failure_of(.0))]
+    ToolCall(Box<ToolOutcome>),
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]
     InvalidHeaderName(Finding),
+    /// An MCP server does not answer as one.
+    #[error("the MCP server is not available: {0}")]
+    McpUnavailable(String),
+    /// The operator has set no key that secrets could be sealed with.
+    #[error("this server keeps no secrets: its operator has set no key to seal them with")]
+    SecretsNotConfigured,
     /// The run failed and the caller asked for that to be the answer.
     #[error("{}", .0.detail)]
     RunFailed(RunFailure),
     /// A fault of the server.
     #[error("something went wrong on the server")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What a caller who tries a tool out reads of its failure.
+fn failure_of(outcome: &ToolOutcome) -> String {
+    let failure = outcome.error.as_ref();
+    failure.map_or_else(String::new, |failure| format!("{}: {}", failure.r#type, failure.message))
 }
 
 /// What a caller reads of a list of findings when there is room for one.
@@ -221,7 +237,10 @@ impl AgentlingError {
             | Self::RemoteRefForbidden(_)
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
+            | Self::SecretsNotConfigured
+            | Self::ToolCall(_)
             | Self::Internal(_) => false,
+            Self::McpUnavailable(_) => true,
             Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }
             | Self::Overloaded
@@ -247,6 +266,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         ) => true,
         StoreError::Conflict(
             Conflict::AgentNameTaken
+            | Conflict::McpServerNameTaken
             | Conflict::SkillNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }

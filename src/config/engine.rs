@@ -12,7 +12,7 @@ pub(super) const POLL: Setting =
         .or("1000");
 pub(super) const LEASE: Setting = Setting::plain(
     "AGENTLING_LEASE_MS",
-    "how long a run stays with a worker that shows no sign of life",
+    "how long a run stays with a worker that shows no sign of life; at least two heartbeats",
 )
 .or("30000");
 pub(super) const HEARTBEAT: Setting =
@@ -45,6 +45,12 @@ pub(super) const WAIT_LIMIT: Setting = Setting::plain(
     "how long the API may wait for a database connection before it refuses new runs",
 )
 .or("250");
+pub(super) const OLD_TRANSACTION: Setting = Setting::plain(
+    "AGENTLING_OLD_TRANSACTION_MS",
+    "how long anybody may have a transaction open in the database before it is warned of; it keeps \
+     dead rows from being cleared away",
+)
+.or("600000");
 
 const HOUR_MS: u32 = 3_600_000;
 
@@ -111,6 +117,8 @@ pub struct Engine {
     pub lag_limit: Duration,
     /// The wait for a connection beyond which it takes no runs.
     pub wait_limit: Duration,
+    /// The age beyond which a transaction of anybody is warned of.
+    pub old_transaction: Duration,
 }
 
 impl Engine {
@@ -126,6 +134,7 @@ impl Engine {
         let notify = reader.required(NOTIFY, on_or_off);
         let lag_limit = reader.millis(LAG_LIMIT, (1, HOUR_MS));
         let wait_limit = reader.millis(WAIT_LIMIT, (1, HOUR_MS));
+        let old_transaction = reader.millis(OLD_TRANSACTION, (1, 24 * HOUR_MS));
         Some(Self {
             concurrency: usize::try_from(concurrency?).ok()?,
             poll: poll?,
@@ -138,6 +147,7 @@ impl Engine {
             notify: notify?,
             lag_limit: lag_limit?,
             wait_limit: wait_limit?,
+            old_transaction: old_transaction?,
         })
     }
 }

@@ -26,6 +26,10 @@ labels! {
         ToolsWrite = "tools:write",
         /// Read the exact bytes that went to models and came back, which no rule redacts.
         LedgerRead = "ledger:read",
+        /// Try tools out, and register, change, remove and test MCP servers.
+        ToolsWrite = "tools:write",
+        /// Store and remove secrets. Their values are read by nobody.
+        SecretsWrite = "secrets:write",
         /// Everything, keys included.
         Admin = "admin",
     }

@@ -111,6 +111,10 @@ id!(
     WebhookId, "whk"
 );
 id!(
+    /// A registered MCP server.
+    McpServerId, "mcp"
+);
+id!(
     /// An event on its way to an endpoint.
     DeliveryId, "dlv"
 );

@@ -16,6 +16,23 @@ pub fn line_of(text: &str, max_chars: usize) -> String {
     line
 }
 
+/// A text of others in which every character can be seen, or is white space that breaks nothing up but
+/// lines; it may have several.
+pub fn visible(text: &str) -> String {
+    let shown = |c| if matches!(c, '\n' | '\t') { c } else { printable(c) };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
+/// The same, of bounded length.
+pub fn plain_text(text: &str, most: usize) -> String {
+    let shown = visible(text);
+    let mut plain: String = shown.chars().take(most).collect();
+    if shown.chars().nth(most).is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
 fn printable(c: char) -> char {
     let invisible = matches!(c,
         '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

@@ -22,8 +22,10 @@
 //! | effect class | `pure`, `idempotent`, `at_most_once` |
 //! | input / effect | what happened outside / what must be under way |
 //! | run event | what a stream subscriber receives |
+//! | condition | what an argument must be for a person to be asked |
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
+//! | secret, origin | a value that a tenant keeps here and nobody reads / where it may be sent |
 //! | profile | what a model behind a transport can do |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
 //! | skill, front matter | instructions and tools that are loaded when a task calls for them / what heads their file |
@@ -36,16 +38,19 @@
 pub mod agent;
 pub mod budget;
 pub mod caller;
+pub mod condition;
 pub mod diagnosis;
 pub mod event;
 pub mod fault;
 pub mod file;
 pub mod id;
 pub mod json;
+pub mod json_schema;
 pub mod label;
 pub mod ledger;
 pub mod limits;
 pub mod line;
+pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod model;
@@ -60,6 +65,7 @@ pub mod run;
 pub mod run_message;
 pub mod schedule;
 pub mod script;
+pub mod secret;
 pub mod skill;
 pub mod step;
 pub mod tag;

@@ -41,8 +41,8 @@ impl Default for OnInDoubt {
 }
 
 labels! {
-    /// Whether a person has to agree to a call before it runs.
-    Approval {
+    /// Whether a person has to agree to calls, whatever their arguments.
+    ApprovalPolicy {
         /// Nobody is asked.
         Never = "never",
         /// Every call waits for a decision.
@@ -50,11 +50,43 @@ labels! {
     }
 }
 
-#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+/// Whether a person has to agree to a call before it runs: `never`, `always`, or where a condition on its
+/// arguments holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(examples("always", json!({"when": "/amount > 100 or not /currency in ['EUR', 'USD']"})))]
+pub enum Approval {
+    /// All calls are alike.
+    Fixed(ApprovalPolicy),
+    /// It depends on the arguments.
+    When(ApprovalWhen),
+}
+
+/// A condition under which a call waits for a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalWhen {
+    /// Comparisons of arguments with literals, joined by `and`, `or`, `not` and parentheses; at most 1,024
+    /// characters and 16 levels. An argument is a JSON pointer (`/amount`) or `arguments.amount`; it is
+    /// compared by `==`, `!=`, `<`, `<=`, `>`, `>=`, `in [ … ]`, `contains`, `starts_with` or `exists`. Where
+    /// an argument that decides is missing or of another type than it is compared with, the call waits.
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        examples("/amount > 100 or not /currency in ['EUR', 'USD']")
+    )]
+    pub when: String,
+}
+
 impl Default for Approval {
     fn default() -> Self {
-        Self::Never
+        Self::NEVER
     }
+}
+
+impl Approval {
+    /// Nobody is asked.
+    pub const NEVER: Self = Self::Fixed(ApprovalPolicy::Never);
 }
 
 labels! {

@@ -101,7 +101,7 @@ pub(super) async fn start(
         }
         Ok(Accepted::Enqueued(displaced)) => {
             if let Some(displaced) = displaced {
-                steer::pass_wish_on(context, tenant, displaced);
+                steer::pass_wish_on(context, displaced);
             }
             context.claimable();
             Ok(Started { run: new.run, is_replay: false })
@@ -218,7 +218,8 @@ pub(super) async fn choose_agent(
 ) -> Result<Chosen, AgentlingError> {
     match which {
         WhichAgent::Inline(spec) => {
-            super::agents::check(&context.parts.toolbox, &spec, "/agent")?;
+            super::agents::check(&context.parts, &spec, "/agent")?;
+            super::secrets::check(context, tenant, &spec, "/agent").await?;
             let skills = super::skills::check(context, tenant, &spec, "/agent").await?;
             Ok(Chosen { spec: *spec, skills, stored: None })
         }

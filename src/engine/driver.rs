@@ -18,7 +18,7 @@ use super::perform::{Done, Performer};
 use super::sent::Sent;
 use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context, steer};
+use super::{CommitPoint, Context, equip, steer};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
@@ -89,7 +89,7 @@ impl Driver {
         claim: Claim,
         grip: Grip,
     ) -> Result<(), StoreError> {
-        let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
+        let loaded = Box::pin(equip::load(&context, &claim, &grip.signals)).await?;
         let Some(loaded) = loaded else { return Ok(()) };
         let (thread, rules) = (loaded.run.thread_id, &loaded.agent.redaction);
         let redactor = Arc::new(context.parts.redaction.of_thread(thread, rules));

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Context;
 use super::accept::{self, Chosen, WhichAgent};
-use super::prompt::{Prompter, Told, body_hash};
+use super::prompt::{Equipped, Prompter, Told, body_hash};
 use super::redaction::{self, Redactor};
 use super::replay::excerpt;
+use super::{Context, equip};
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::limits::STEP_LIMIT;
@@ -102,6 +102,9 @@ pub(super) async fn render(
     let compare = compare.map(|other| other.or(&manner));
     let profile = find_profiles(&manner, compare.as_ref())?;
     let Chosen { spec: agent, skills, .. } = accept::choose_agent(context, tenant, agent).await?;
+    // What a run that began now would be given.
+    let pins = Box::pin(equip::offered(context, tenant, (&agent, &skills))).await;
+    let equipped = Equipped { agent: &agent, pins: Some(&pins), skills: &skills };
     let mut history = History::of(context, tenant, history).await?;
     history.go_on(input, closing);
     let framing = history.framing(context, &agent);
@@ -114,7 +117,7 @@ pub(super) async fn render(
             tags: framing.tags.clone(),
         };
         let mut prompter =
-            Prompter::new(&context.parts.toolbox, (&agent, &skills), &framing, &redactor);
+            Prompter::new(&context.parts.toolbox, equipped, &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

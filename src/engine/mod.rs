@@ -12,6 +12,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod ask;
 mod budget;
 mod client;
 mod compact;
@@ -21,6 +22,7 @@ mod diagnosis;
 mod diff;
 mod driver;
 mod dry_run;
+mod equip;
 pub mod feed;
 mod hints;
 mod inbox;
@@ -38,7 +40,9 @@ mod replay;
 mod replies;
 mod sanitise;
 mod schedules;
+pub mod secrets;
 mod sent;
+pub mod servers;
 mod skills;
 mod steer;
 mod tail;
@@ -46,6 +50,7 @@ mod takeover;
 mod tally;
 pub mod tasks;
 mod told;
+mod tool_test;
 mod watch;
 pub mod webhooks;
 mod window;
@@ -69,6 +74,7 @@ pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
+pub use tool_test::ToolTest;
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -94,6 +100,7 @@ use crate::tools::Toolbox;
 
 use context::Context;
 use redaction::{Place, Redaction, Redactors};
+use secrets::Secrets;
 use tasks::Tasks;
 
 /// What an engine is built from.
@@ -105,6 +112,8 @@ pub struct Parts {
     pub models: Models,
     /// The tools.
     pub toolbox: Toolbox,
+    /// The secrets of tenants.
+    pub secrets: Secrets,
     /// The clock.
     pub clock: SharedClock,
     /// Ids and randomness.
@@ -189,7 +198,21 @@ impl Engine {
     /// With the place of what is wrong: all places when they are only values out of bounds, else the
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-        agents::check(&self.context.parts.toolbox, spec, at)
+        agents::check(&self.context.parts, spec, at)
+    }
+
+    /// Whether the secrets that an agent names are there and bound to where they would be sent. `at` is the
+    /// pointer to the agent in the caller's document.
+    ///
+    /// # Errors
+    /// With every place that names one which is not, or when the database does not answer.
+    pub async fn check_secrets(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+        at: &str,
+    ) -> Result<(), AgentlingError> {
+        secrets::check(&self.context, tenant, spec, at).await
     }
 
     /// Whether the skills that an agent names can be named.
@@ -211,6 +234,18 @@ impl Engine {
     /// As for those of an agent.
     pub fn check_skill(&self, spec: &SkillSpec) -> Result<(), AgentlingError> {
         skills::check_spec(&self.context.parts.toolbox, spec)
+    }
+
+    /// Whether the secrets that the tools of a skill name are there and bound to where they would be sent.
+    ///
+    /// # Errors
+    /// As for those of an agent.
+    pub async fn check_skill_secrets(
+        &self,
+        tenant: &TenantId,
+        spec: &SkillSpec,
+    ) -> Result<(), AgentlingError> {
+        secrets::check_tools(&self.context, tenant, &spec.tools, "").await
     }
 
     /// How a thread that is created now frames its history.

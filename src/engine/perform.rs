@@ -9,12 +9,12 @@ use super::compaction::{Compactor, Shortening, shorten};
 use super::feed::Publisher;
 use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
-use super::prompt::{Asked, Prompter, Told};
+use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
-use super::{Context, relay, sanitise};
+use super::{Context, ask, relay, sanitise};
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::ledger::Purpose;
 use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
@@ -51,6 +51,7 @@ pub(super) struct Done {
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
+    tenant: TenantId,
     prompter: Prompter,
     predecessor: Predecessor,
     first_seq: i64,
@@ -71,10 +72,11 @@ impl Performer {
         redactor: &Arc<Redactor>,
         (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
-        let (agent, framing) = (loaded.told_of(), &loaded.framing);
+        let (equipped, framing) = (Equipped::of(loaded), &loaded.framing);
         Self {
             context: Arc::clone(context),
-            prompter: Prompter::new(&context.parts.toolbox, agent, framing, redactor),
+            tenant: claim.tenant.clone(),
+            prompter: Prompter::new(&context.parts.toolbox, equipped, framing, redactor),
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
@@ -244,6 +246,7 @@ impl Performer {
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
         let planned = state.call(call_id).map(|call| &call.planned);
         CallRequest {
+            tenant: self.tenant.clone(),
             call_id: call_id.clone(),
             name: planned.map_or_else(String::new, |planned| planned.name.clone()),
             arguments: planned.map_or_else(String::new, |planned| planned.arguments.clone()),
@@ -286,7 +289,7 @@ async fn ask(
         publisher.delta(&Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
     let deadline = context.parts.clock.monotonic() + call.timeout;
-    let answer = context.parts.models.call(call, &mut on_delta);
+    let answer = ask::ask(context, predecessor.tenant(), call, &mut on_delta);
     let before = predecessor.before(context, call.spec.provider);
     let (mut answer, before) = futures::join!(answer, before);
     relay::arrived(context, publisher).await;

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::redaction::logged;
 use crate::domain::agent::AgentSpec;
+use crate::domain::mcp::Pins;
 use crate::domain::model::ModelSpec;
 use crate::domain::request::BodyHash;
 use crate::domain::skill::{Skill, SkillLine};
@@ -19,7 +20,8 @@ use crate::render::observation::OutputLimits;
 use crate::render::profile::Profile;
 use crate::render::redact::Redactor;
 use crate::render::{FramingRules, RenderInput, render};
-use crate::tools::{ToolSet, Toolbox};
+use crate::store::journal::LoadedRun;
+use crate::tools::{Extra, ToolSet, Toolbox};
 
 /// Everything that a prompt is made from besides the history.
 #[derive(Debug, Clone)]
@@ -37,6 +39,24 @@ pub(super) struct Prompter {
     /// What is kept from the model.
     pub(super) redactor: Arc<Redactor>,
     limits: OutputLimits,
+}
+
+/// An agent and all that it has in a run, beside what it declares itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Equipped<'a> {
+    /// The agent.
+    pub(super) agent: &'a AgentSpec,
+    /// The tools of MCP servers that the run was given; `None` before it has any.
+    pub(super) pins: Option<&'a Pins>,
+    /// The skills at the versions that the run is pinned to.
+    pub(super) skills: &'a [Skill],
+}
+
+impl<'a> Equipped<'a> {
+    /// What a run has, whoever drives it and whenever.
+    pub(super) fn of(loaded: &'a LoadedRun) -> Self {
+        Self { agent: &loaded.agent, pins: loaded.pins.as_ref(), skills: &loaded.skills }
+    }
 }
 
 /// What a prompt tells of a thread.
@@ -78,18 +98,20 @@ impl Asked {
 impl Prompter {
     pub(super) fn new(
         toolbox: &Toolbox,
-        (agent, skills): (&AgentSpec, &[Skill]),
+        Equipped { agent, pins, skills }: Equipped<'_>,
         framing: &Framing,
         redactor: &Arc<Redactor>,
     ) -> Self {
-        let tools = toolbox.stock(toolbox.toolset(agent), agent, skills);
+        let extra = pins.map(Extra::of_pins).unwrap_or_default();
+        let tools = toolbox.stock(toolbox.toolset_with(agent, &extra), agent, skills);
+        let limits = OutputLimits::from(agent).with(extra.iter().filter_map(Extra::output_limit));
         Self {
             tools: Arc::new(tools.logging(logged(redactor))),
             skills: skills.iter().map(SkillLine::from).collect(),
             redactor: Arc::clone(redactor),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(framing),
-            limits: OutputLimits::from(agent).with_skills(skills),
+            limits: limits.with_skills(skills),
             agent: Arc::new(agent.clone()),
         }
     }

@@ -81,11 +81,11 @@ pub(super) async fn check(
 fn unambiguous(own: &[ToolSpec], skills: &[Skill]) -> Result<(), AgentlingError> {
     let brought = skills.iter().flat_map(|skill| &skill.spec.tools);
     let mut count: BTreeMap<&str, u32> = BTreeMap::new();
-    for tool in own.iter().chain(brought) {
-        let n = count.entry(tool.tool_name()).or_default();
+    for name in own.iter().chain(brought).filter_map(ToolSpec::tool_name) {
+        let n = count.entry(name).or_default();
         *n += 1;
         if *n > 1 {
-            return Err(AgentlingError::ToolNameConflict { name: tool.tool_name().to_owned() });
+            return Err(AgentlingError::ToolNameConflict { name: name.to_owned() });
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use super::state::{Call, Phase, State};
 use super::turn::{self, RECLAIMS, unrun};
 use super::wait;
 use crate::domain::id::CallId;
+use crate::domain::limits::CALLS_AT_ONCE;
 use crate::domain::message::{Reply, ReplyState, ToolCallPart};
 use crate::domain::run::Stopped;
 use crate::domain::tool::{CallState, EffectClass, OutcomeKind, PlannedCall, ToolOutcome};
@@ -23,14 +24,18 @@ pub(super) enum Ride {
     All,
 }
 
-/// The planned calls that may start now, in call order: all of them, or, when any call of the turn
-/// has to be alone, the first one and only while no other is under way.
+/// The planned calls that may start now, in call order: as many as may be under way at once, or, when any
+/// call of the turn has to be alone, the first one and only while no other is under way.
 pub(super) fn startable(state: &State) -> Vec<&Call> {
     let mut planned = state.open_calls().filter(|call| call.state() == CallState::Planned);
     let needs_order =
         state.calls().iter().any(|call| !call.is_settled() && !call.planned.parallel_safe);
     if !needs_order {
-        planned.collect()
+        let under_way = in_state(state, CallState::Started).len();
+        let mut room = CALLS_AT_ONCE.saturating_sub(under_way);
+        let mut has_room = || room.checked_sub(1).map(|left| room = left).is_some();
+        // A call that a caller has to say something about first takes no place of others.
+        planned.filter(|call| call.needs().is_some() || has_room()).collect()
     } else if state.open_calls().any(|call| call.state() != CallState::Planned) {
         Vec::new()
     } else {

@@ -1,5 +1,7 @@
 //! Calls that wait for callers: when they begin to, what an answer leads to, and when nothing else goes on.
 
+use std::time::Duration;
+
 use super::calls::{self, close, may_repeat, startable};
 use super::draft::Draft;
 use super::record::{Ending, Record};
@@ -78,10 +80,26 @@ fn give_up(draft: &mut Draft<'_>, call: &Call) {
     match call.waits {
         Some(WaitReason::Approval) => deny(draft, call, Some(UNDECIDED)),
         Some(WaitReason::InDoubt) => close(draft, call, OutcomeKind::InDoubt),
-        Some(WaitReason::ToolResults | WaitReason::BudgetExhausted) | None => {
-            close(draft, call, OutcomeKind::Timeout);
-        }
+        Some(WaitReason::ToolResults) => late(draft, call),
+        Some(WaitReason::BudgetExhausted) | None => close(draft, call, OutcomeKind::Timeout),
     }
+}
+
+/// Ends a call whose result did not come, with the bound that it had.
+fn late(draft: &mut Draft<'_>, call: &Call) {
+    let bound = Duration::from_millis(call.planned.waits.answer_ms).as_secs_f64();
+    let error = ToolFailure {
+        r#type: "Timeout".to_owned(),
+        message: format!("tool '{}' exceeded its {bound}s timeout", call.planned.name),
+        redacted: false,
+    };
+    let outcome = ToolOutcome::not_run(
+        calls::id(call),
+        &call.planned.name,
+        OutcomeKind::Timeout,
+        Some(error),
+    );
+    draft.push(Record::CallEnded { outcome });
 }
 
 /// An outcome that a caller gave. A call that a caller ran counts as tried once.

@@ -12,6 +12,7 @@ mod claude;
 pub mod compaction;
 pub mod context;
 pub mod converse;
+mod definition;
 pub mod file;
 pub mod fit;
 pub mod framing;
@@ -133,7 +134,7 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
     let tools = if input.closing { &[] } else { input.tools };
     let tools = tools.iter().map(|tool| ToolDefinition {
         name: told(&tool.name),
-        ..redacted_tool(tool, input.redactor)
+        ..definition::shown(&redacted_tool(tool, input.redactor))
     });
     let output_schema = output_schema(input);
     let tool_choice = input.model.settings.tool_choice.as_deref().map(told);

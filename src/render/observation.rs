@@ -38,6 +38,13 @@ pub struct OutputLimits {
 }
 
 impl OutputLimits {
+    /// The same bounds, and those of tools that the agent does not declare itself.
+    #[must_use]
+    pub fn with(mut self, tools: impl IntoIterator<Item = (String, u32)>) -> Self {
+        self.by_tool.extend(tools);
+        self
+    }
+
     /// The bound for a tool.
     pub fn of(&self, tool: &str) -> Option<usize> {
         let limit = self.by_tool.get(tool).copied().or(self.default)?;
@@ -74,7 +81,7 @@ fn bound(tool: &ToolSpec) -> Option<(String, u32)> {
     match tool {
         ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
         ToolSpec::Client(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
-        ToolSpec::Builtin(_) => None,
+        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => None,
     }
 }
 

@@ -48,6 +48,9 @@ pub enum Conflict {
     /// Another agent has the name.
     #[error("another agent has this name")]
     AgentNameTaken,
+    /// Another MCP server has the name.
+    #[error("another MCP server has this name")]
+    McpServerNameTaken,
     /// Another skill has the name.
     #[error("another skill has this name")]
     SkillNameTaken,
@@ -179,6 +182,7 @@ impl Meaning {
 /// Constraint names are the contract between the schema and this table.
 fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
+        "mcp_server_name" => Some(Conflict::McpServerNameTaken),
         "agent_name" => Some(Conflict::AgentNameTaken),
         "skill_name" => Some(Conflict::SkillNameTaken),
         "budget_is_kept" => Some(Conflict::BudgetExhausted),

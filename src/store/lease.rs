@@ -182,12 +182,17 @@ pub async fn heartbeat(
 pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "WITH expired AS (
+             -- Neither a run that somebody has locked nor a lease that is being extended is waited for:
+             -- the others of the hundred are not to stand behind it.
              SELECT l.tenant_id, l.run_id, l.lease_token
                FROM run_lease l
+               JOIN run r
+                 ON r.tenant_id = l.tenant_id
+                AND r.run_id = l.run_id
               WHERE l.expires_at < now()
               ORDER BY l.expires_at
               LIMIT 100
-                FOR UPDATE SKIP LOCKED
+                FOR UPDATE OF r, l SKIP LOCKED
          ), gone AS (
              DELETE FROM run_lease l
               USING expired e

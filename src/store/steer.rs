@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::rows::to_json_opt;
-use super::runs::{get, insert_event, read};
+use super::runs::{insert_event, read};
 use super::{Conflict, Store, StoreError, budget, patience, thread_queue, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
@@ -128,10 +128,11 @@ async fn try_steer(
     wish: &Wish,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    let Some(thread) = get(store, tenant, id).await?.map(|run| run.thread_id) else {
+    // Nothing of this stands behind the API's other callers.
+    let mut tx = store.critical().begin().await.map_err(StoreError::of_read)?;
+    let Some(thread) = read(&mut *tx, tenant, id).await?.map(|run| run.thread_id) else {
         return Ok(Steered::NoSuchRun);
     };
-    let mut tx = store.critical().begin().await.map_err(StoreError::of_read)?;
     // Locks are taken in one order everywhere: the thread, then the run.
     let on = threads::lock(&mut tx, tenant, thread).await?;
     let Some(locked) = lock(&mut tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };

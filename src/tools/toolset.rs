@@ -6,13 +6,18 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, is_ambiguous};
+use super::asking::Asks;
 use super::builtin;
+use super::extra::Extra;
 use super::http::HttpCall;
+use super::mcp::McpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
 use super::skills::{self, Loaded, Shelf, Stocked};
 use crate::domain::agent::AgentSpec;
+use crate::domain::line::single_line;
+use crate::domain::mcp::PinnedTool;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::skill::{LOAD_SKILL, Skill, brought};
 use crate::domain::step::{ErrorDetail, StepContent};
@@ -21,9 +26,6 @@ use crate::domain::tool::{
     Verdict,
 };
 use crate::domain::wait::WaitRules;
-
-/// Characters of a name the model made up that are repeated to it.
-const MAX_NAME: usize = 64;
 
 type Checked = Result<Arc<Schema>, String>;
 
@@ -54,16 +56,26 @@ pub struct ToolSet {
     has_output_schema: bool,
     shelf: Arc<Shelf>,
     load: Checked,
-    pub(super) redact_errors: bool,
+    redact_errors: bool,
     pub(super) log: LogText,
 }
 
+/// What a tool of the set is.
 #[derive(Debug)]
 pub(super) struct Entry {
     call: Result<Runs, String>,
     parameters: Checked,
     parallel_safe: bool,
     waits: WaitRules,
+    asks: Asks,
+    redact: Option<bool>,
+}
+
+impl Entry {
+    /// What a call with these arguments may have to wait for.
+    fn waits_for(&self, arguments: &Value, spelling: &str) -> WaitRules {
+        WaitRules { approval: self.asks.about(arguments, spelling), ..self.waits }
+    }
 }
 
 /// Who runs the calls of a tool.
@@ -71,6 +83,8 @@ pub(super) struct Entry {
 enum Runs {
     /// The server, by calling a URL.
     Here(Box<HttpCall>),
+    /// An MCP server.
+    Mcp(Box<McpCall>),
     /// The caller.
     Elsewhere,
 }
@@ -79,6 +93,8 @@ enum Runs {
 pub(super) enum Reading<'a> {
     /// It goes out.
     Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
+    /// It goes to an MCP server.
+    Mcp { call: &'a McpCall, arguments: &'a str, parallel_safe: bool, waits: WaitRules },
     /// The caller runs it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
@@ -90,15 +106,16 @@ pub(super) enum Reading<'a> {
 }
 
 impl ToolSet {
-    pub(super) fn compile(spec: &AgentSpec, schemas: &SchemaCache) -> Self {
+    pub(super) fn compile(spec: &AgentSpec, extra: &[Extra], schemas: &SchemaCache) -> Self {
         let answer = builtin::final_answer(spec.output_schema.as_ref());
         let compiled = schemas.get(&answer.parameters, Unnamed::AsDeclared);
-        let definitions = spec.tools.iter().filter_map(definition).chain([answer]).collect();
-        let declared = spec
-            .tools
-            .iter()
-            .filter_map(|tool| Some((tool.tool_name().to_owned(), entry(tool, spec, schemas)?)));
-        let declared = declared.map(|(name, entry)| (name, Arc::new(entry))).collect();
+        let own = spec.tools.iter().filter_map(definition);
+        let more = extra.iter().filter_map(Extra::definition);
+        let definitions = own.chain(more).chain([answer]).collect();
+        let named = |tool| named_entry(tool, spec, schemas);
+        let own = spec.tools.iter().filter_map(named);
+        let more = extra.iter().filter_map(|extra| extra.entry(spec, schemas));
+        let declared = own.chain(more).map(|(name, entry)| (name, Arc::new(entry))).collect();
         Self {
             definitions,
             declared,
@@ -198,6 +215,12 @@ impl ToolSet {
         })
     }
 
+    /// Whether what a tool says about its failures is withheld.
+    pub(super) fn withholds_errors(&self, name: &str) -> bool {
+        let declared = self.declared.get(name).and_then(|entry| entry.redact);
+        declared.unwrap_or(self.redact_errors)
+    }
+
     fn plan_call(&self, part: &ToolCallPart) -> PlannedCall {
         let settled =
             |result| Some(outcome::settled(part.tool_call_id.clone(), &part.name, result));
@@ -216,6 +239,9 @@ impl ToolSet {
             Reading::Send { call, parallel_safe, waits, .. } => {
                 PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
             }
+            Reading::Mcp { call, parallel_safe, waits, .. } => {
+                PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
+            }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
             Reading::Loads(loaded) => {
@@ -228,7 +254,7 @@ impl ToolSet {
         }
     }
 
-    pub(super) fn read(&self, name: &str, arguments: &str) -> Reading<'_> {
+    pub(super) fn read<'a>(&'a self, name: &str, arguments: &'a str) -> Reading<'a> {
         if name.is_empty() {
             return unparsable("the call names no tool");
         }
@@ -251,7 +277,7 @@ impl ToolSet {
         self.read_declared(name, &value, arguments)
     }
 
-    fn read_declared(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
+    fn read_declared<'a>(&'a self, name: &str, value: &Value, spelling: &'a str) -> Reading<'a> {
         let Some(entry) = self.declared.get(name).map(Arc::as_ref) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
@@ -262,17 +288,16 @@ impl ToolSet {
             Ok(arguments) => arguments,
             Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
+        let (parallel_safe, waits) = (entry.parallel_safe, entry.waits_for(value, spelling));
         match &entry.call {
             Ok(Runs::Here(call)) => match call.url(&arguments, &[]) {
-                Ok(_) => {
-                    let &Entry { parallel_safe, waits, .. } = entry;
-                    Reading::Send { call, arguments, parallel_safe, waits }
-                }
+                Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
-            Ok(Runs::Elsewhere) => {
-                Reading::Wait { parallel_safe: entry.parallel_safe, waits: entry.waits }
+            Ok(Runs::Mcp(call)) => {
+                Reading::Mcp { call, arguments: spelling, parallel_safe, waits }
             }
+            Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
     }
@@ -296,33 +321,58 @@ impl ToolSet {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
-        let names: Vec<_> = self
-            .definitions
-            .iter()
-            .map(|tool| tool.name.as_str())
-            .filter(|name| is_announceable(name))
-            .collect();
-        format!("Unknown tool '{name}'. Available: {}", names.join(", "))
+        let names = self.definitions.iter().map(|tool| tool.name.as_str());
+        let names: Vec<_> = names.filter(|name| is_announceable(name)).collect();
+        format!("Unknown tool '{}'. Available: {}", single_line(name), names.join(", "))
     }
 }
 
+/// Whether a name may stand in a sentence: it can neither end it nor be a tag.
 fn is_announceable(name: &str) -> bool {
-    name.chars().count() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c == '`')
+    !name.contains(|c: char| c.is_control() || matches!(c, '`' | '<'))
 }
 
 /// What the model is told about a declared tool; `None` for one of the server itself.
-fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
+pub(super) fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
     let (name, description, parameters) = match tool {
         ToolSpec::Http(tool) => (&tool.name, &tool.description, &tool.parameters),
         ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
-        ToolSpec::Builtin(_) => return None,
+        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
     };
     Some(ToolDefinition {
         name: name.clone(),
         description: description.clone(),
         parameters: parameters.clone(),
     })
+}
+
+/// A declared tool under its name.
+pub(super) fn named_entry(
+    tool: &ToolSpec,
+    spec: &AgentSpec,
+    schemas: &SchemaCache,
+) -> Option<(String, Entry)> {
+    Some((tool.tool_name()?.to_owned(), entry(tool, spec, schemas)?))
+}
+
+/// A tool of an MCP server under the name that the model knows it by.
+pub(super) fn pinned_entry(
+    tool: &PinnedTool,
+    spec: &AgentSpec,
+    schemas: &SchemaCache,
+) -> (String, Entry) {
+    // A schema that names no argument says nothing about them, where one that names some tells all.
+    let names_some = tool.parameters.get("properties").is_some();
+    let unnamed = if names_some { Unnamed::Refused } else { Unnamed::AsDeclared };
+    let entry = Entry {
+        call: Ok(Runs::Mcp(Box::new(McpCall::of(tool, spec.tool_timeout_ms)))),
+        parameters: schemas.get(&tool.parameters, unnamed),
+        parallel_safe: tool.rules.parallel_safe.unwrap_or(true),
+        waits: tool.rules.wait_rules(),
+        asks: tool.rules.approval.as_ref().map_or(Asks::Never, Asks::of),
+        redact: None,
+    };
+    (tool.name.clone(), entry)
 }
 
 fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
@@ -333,14 +383,18 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
+            asks: Asks::of(&tool.approval),
+            redact: tool.redact,
         },
         ToolSpec::Client(tool) => Entry {
             call: Ok(Runs::Elsewhere),
             parameters: schemas.get(&tool.parameters, Unnamed::Refused),
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
+            asks: Asks::Never,
+            redact: None,
         },
-        ToolSpec::Builtin(_) => return None,
+        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 40] = [
+const DIRECT: [&str; 41] = [
     "axum",
     "base64",
     "bytes",
@@ -20,6 +20,7 @@ const DIRECT: [&str; 40] = [
     "flate2",
     "futures",
     "getrandom",
+    "hickory-resolver",
     "hmac",
     "http",
     "hyper-util",
@@ -36,6 +37,7 @@ const DIRECT: [&str; 40] = [
     "serde_path_to_error",
     "sha2",
     "sqlx",
+    "sse-stream",
     "subtle",
     "thiserror",
     "tokio",

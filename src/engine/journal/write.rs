@@ -10,6 +10,7 @@ use crate::clock::Ids;
 use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
 use crate::domain::id::{ErrorId, StepId};
 use crate::domain::ledger::Purpose;
+use crate::domain::mcp::Pins;
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
 use crate::domain::request::RequestFigures;
@@ -106,6 +107,19 @@ impl Journal {
         (batch, journal)
     }
 
+    /// The batch that gives a run its tools, and says how they changed.
+    pub(crate) fn equip(&self, pins: Pins, change: Option<ToolsStep>, stamp: &Stamp<'_>) -> Batch {
+        let mut draft = Draft { journal: self.clone(), batch: self.empty_batch(stamp), stamp };
+        if let Some(change) = change {
+            draft.recorded(StepContent::Tools(change));
+        }
+        let Draft { journal, mut batch, .. } = draft;
+        batch.facts = journal.facts;
+        batch.hearing.n_messages = self.n_messages;
+        batch.pins = Some(pins);
+        batch
+    }
+
     fn empty_batch(&self, stamp: &Stamp<'_>) -> Batch {
         Batch {
             op_id: stamp.ids.random(),
@@ -121,6 +135,7 @@ impl Journal {
             moves: Vec::new(),
             events: Vec::new(),
             draws: Draws::default(),
+            pins: None,
             requests: stamp
                 .sent
                 .iter()

@@ -23,8 +23,7 @@ pub(super) async fn create(
     caller: Scoped<AgentsWrite>,
     Body(new): Body<AgentSpec>,
 ) -> Result<Reply<AgentView>, Problem> {
-    check(&app.engine, &new)?;
-    app.engine.check_skills(&caller.tenant, &new).await?;
+    check(&app.engine, &caller.tenant, &new).await?;
     let id = AgentId::from(app.ids.sortable());
     let agent = agents::create(&app.store, &caller.tenant, id, &new, app.clock.now()).await?;
     let tag = view::etag(&agent);

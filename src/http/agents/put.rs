@@ -36,8 +36,7 @@ pub(super) async fn put(
         return Err(AgentlingError::Gone { kind: "agent" }.into());
     }
     if_match.check(&view::etag(&seen))?;
-    check(&app.engine, &new)?;
-    app.engine.check_skills(&caller.tenant, &new).await?;
+    check(&app.engine, &caller.tenant, &new).await?;
     let behind = if if_match == IfMatch::Absent { Behind::Newest } else { Behind::Seen };
     let (place, now) = ((&seen, behind), app.clock.now());
     let added = agents::add_version(&app.store, &caller.tenant, place, &new, now).await;

@@ -58,6 +58,8 @@ scopes! {
     MemorySystem = MemorySystem,
     ToolsWrite = ToolsWrite,
     LedgerRead = LedgerRead,
+    ToolsWrite = ToolsWrite,
+    SecretsWrite = SecretsWrite,
     AdminOnly = Admin,
 }
 

@@ -50,7 +50,12 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::SchemaTooComplex(place) => at(Kind::SchemaTooComplex, place),
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
+        Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
+        Error::McpUnavailable(_) => say(Kind::McpUnavailable),
+        Error::ToolCall(outcome) => {
+            say(Kind::ToolCallError).member(|view| view.outcome = Some(outcome.clone()))
+        }
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
         Error::StreamCursorAhead { last } => {
@@ -85,7 +90,10 @@ fn of_store(error: &StoreError) -> Problem {
 fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::SkillNameTaken | Conflict::IdTaken => {
+        Conflict::AgentNameTaken
+        | Conflict::McpServerNameTaken
+        | Conflict::SkillNameTaken
+        | Conflict::IdTaken => {
             say(Kind::IdConflict)
         }
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
@@ -130,6 +138,8 @@ fn model(
         Kind::ModelTimeout
     } else if kind == ModelErrorKind::FramingViolation {
         Kind::FramingViolation
+    } else if kind == ModelErrorKind::SecretUnavailable {
+        Kind::SecretUnavailable
     } else {
         Kind::ModelError
     };

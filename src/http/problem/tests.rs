@@ -12,12 +12,17 @@ use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::domain::run::{FailureCause, RunStatus};
 use crate::domain::skill::SkillFile;
+use crate::domain::tool::{OutcomeKind, ToolOutcome};
 use crate::store::{Conflict, StoreError};
 
 const ID: Uuid = Uuid::from_u128(7);
 
 fn finding() -> Finding {
     Finding::new("/a", "code", "words")
+}
+
+fn outcome() -> ToolOutcome {
+    ToolOutcome::not_run(CallId("call_1".to_owned()), "look", OutcomeKind::Timeout, None)
 }
 
 fn failure(cause: FailureCause) -> RunFailure {
@@ -49,6 +54,8 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
         (SkillFile::read("---").unwrap_err().into(), "skill-load-error"),
         (conflict(Conflict::IdTaken), "id-conflict"),
+        (conflict(Conflict::McpServerNameTaken), "id-conflict"),
+        (E::McpUnavailable("it is away".to_owned()), "mcp-unavailable"),
         (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
         (conflict(Conflict::IdempotencyInProgress), "idempotency-in-progress"),
@@ -85,6 +92,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::SchemaTooComplex(finding()), "schema-too-complex"),
         (E::RemoteRefForbidden(finding()), "remote-ref-forbidden"),
         (E::EgressDenied(finding()), "egress-denied"),
+        (E::ToolCall(Box::new(outcome())), "tool-call-error"),
         (E::InvalidHeaderName(finding()), "invalid-header-name"),
         (E::RunFailed(failure(model(ModelErrorKind::Auth))), "model-error"),
         (E::RunFailed(failure(model(ModelErrorKind::Timeout))), "model-timeout"),

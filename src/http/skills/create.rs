@@ -29,7 +29,7 @@ pub(super) async fn create(
     caller: Scoped<ToolsWrite>,
     written: Written,
 ) -> Result<Reply<SkillView>, Problem> {
-    let new = written::read(&app.engine, written)?;
+    let new = written::read(&app.engine, &caller.tenant, written).await?;
     let id = SkillId::from(app.ids.sortable());
     let skill = skills::create(&app.store, &caller.tenant, id, &new, app.clock.now()).await?;
     let tag = view::etag(&skill);

@@ -38,7 +38,7 @@ pub(super) async fn put(
         return Err(AgentlingError::Gone { kind: "skill" }.into());
     }
     if_match.check(&view::etag(&seen))?;
-    let new = written::read(&app.engine, written)?;
+    let new = written::read(&app.engine, &caller.tenant, written).await?;
     let behind = if if_match == IfMatch::Absent { Behind::Newest } else { Behind::Seen };
     let (place, now) = ((&seen, behind), app.clock.now());
     let added = skills::add_version(&app.store, &caller.tenant, place, &new, now).await;

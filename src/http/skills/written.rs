@@ -4,6 +4,7 @@ use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::domain::id::TenantId;
 use crate::domain::skill::{
     MAX_DESCRIPTION, MAX_INSTRUCTIONS, SkillFile, SkillSpec, is_skill_name,
 };
@@ -44,7 +45,11 @@ impl<S: Send + Sync> FromRequest<S> for Written {
 }
 
 /// The skill that a body describes, checked.
-pub(super) fn read(engine: &Engine, written: Written) -> Result<SkillSpec, AgentlingError> {
+pub(super) async fn read(
+    engine: &Engine,
+    tenant: &TenantId,
+    written: Written,
+) -> Result<SkillSpec, AgentlingError> {
     let Written { titles, body } = written;
     let spec = match body {
         JsonOrMarkdown::Json(spec) => spec,
@@ -62,6 +67,7 @@ pub(super) fn read(engine: &Engine, written: Written) -> Result<SkillSpec, Agent
         other => other,
     };
     checks.finish().and(of_tools)?;
+    engine.check_skill_secrets(tenant, &spec).await?;
     Ok(spec)
 }
 

@@ -66,7 +66,7 @@ pub enum Accepted {
     /// It is new.
     Created,
     /// It is new and waits for its thread; so it was asked of the run that is active there.
-    Enqueued(Option<Displaced>),
+    Enqueued(Option<RunId>),
     /// The same request was accepted before; this is its run.
     Replayed(Run),
     /// There is no such thread.

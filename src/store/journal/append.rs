@@ -217,6 +217,7 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         facts.cost.map(|cost| at.count::<u64, i64>("cost", cost.micros())).transpose()?,
         guard.head.op_id,
         to_json_opt(facts.stopped.as_ref())?,
+        to_json_opt(batch.pins.as_ref())?,
     );
     let stored = patience::in_time(ANSWER, stored.fetch_one(store.worker())).await;
     Ok(stored.map_err(StoreError::of_write)? == 1)

@@ -2,7 +2,7 @@
 --
 -- $1 tenant   $2 run   $3 lease token   $4 expected next_seq   $5 expected next_event_seq
 -- $6 op id    $7 epoch $8 now           $9 goes through despite a cancel
--- $78 the op id of the append before   $79 what the cancel stopped
+-- $78 the op id of the append before   $79 what the cancel stopped   $80 the tools it is given
 WITH guard AS (
     UPDATE run
        SET status = $10,
@@ -237,6 +237,13 @@ WITH guard AS (
        AND $10 <> 'requires_action'
        AND w.tenant_id = g.tenant_id
        AND w.run_id = g.run_id
+), pinned AS (
+    -- A run is given its tools once.
+    INSERT INTO run_pin (tenant_id, run_id, thread_id, pins, created_at)
+    SELECT g.tenant_id, g.run_id, g.thread_id, $80, $8
+      FROM guard g
+     WHERE $80::text IS NOT NULL
+        ON CONFLICT (tenant_id, run_id) DO NOTHING
 ), released AS (
     DELETE FROM run_lease l
      USING guard g

@@ -10,17 +10,18 @@ use super::Head;
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::AskedFallback;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::mcp::Pins;
 use crate::domain::run::Run;
 use crate::domain::run_message::RunMessage;
 use crate::domain::skill::Skill;
 use crate::domain::step::Step;
 use crate::domain::thread::Framing;
-use crate::domain::tool::CallState;
+use crate::domain::tool::{CallState, ToolSpec};
 use crate::domain::wait::GivenAnswer;
 use crate::store::rows::At;
 use crate::store::run_row::RunRow;
 use crate::store::steps::{self, Range, StoredCall};
-use crate::store::{Store, StoreError, answers, events, messages, skills, threads};
+use crate::store::{Store, StoreError, answers, events, messages, pins, skills, threads};
 
 /// A run with all that going on with it takes.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,13 +64,8 @@ pub struct LoadedRun {
     pub answers: Vec<GivenAnswer>,
     /// Whether it draws on budgets.
     pub is_budgeted: bool,
-}
-
-impl LoadedRun {
-    /// The agent and its skills: what a model is told of, beside the history.
-    pub fn told_of(&self) -> (&AgentSpec, &[Skill]) {
-        (&self.agent, &self.skills)
-    }
+    /// The tools of MCP servers that it was given when it began; `None` before it has any.
+    pub pins: Option<Pins>,
 }
 
 /// Loads a run. `None` when it is gone.
@@ -105,6 +101,8 @@ pub async fn load(
     let n_answers = at.count("n_answers", n_answers)?;
     let has_waiting = calls.iter().any(|call| call.state == CallState::Waiting);
     let answers = if has_waiting { answers::of(store, tenant, id).await? } else { Vec::new() };
+    let uses_servers = agent.tools.iter().any(|tool| matches!(tool, ToolSpec::Mcp(_)));
+    let pins = if uses_servers { pins::of_run(store, tenant, id).await? } else { None };
     let (heard, waiting) = said_to(store, tenant, id, (n_messages, all)).await?;
     Ok(Some(LoadedRun {
         run,
@@ -126,6 +124,7 @@ pub async fn load(
         n_answers,
         answers,
         is_budgeted,
+        pins,
     }))
 }
 

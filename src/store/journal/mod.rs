@@ -15,6 +15,7 @@ use super::budget::Draws;
 use super::ledger::Recorded;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
+use crate::domain::mcp::Pins;
 use crate::domain::request::RequestFigures;
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
@@ -79,6 +80,8 @@ pub struct Batch {
     pub requests: Vec<Recorded>,
     /// What it has to do with budgets.
     pub draws: Draws,
+    /// The tools of MCP servers that the run is given; only ahead of its first request.
+    pub pins: Option<Pins>,
 }
 
 /// What a batch has to do with the messages to the run.

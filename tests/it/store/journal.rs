@@ -63,6 +63,7 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
+        pins: None,
         draws: Draws::default(),
     }
 }

@@ -371,6 +371,23 @@ const RULES: &[Rule] = &[
           WHERE r.run_id IS NULL",
     ),
     (
+        "the tools that a run was given are those of a run on its thread",
+        "SELECT p.run_id::text FROM run_pin p
+           JOIN run r USING (tenant_id, run_id)
+          WHERE p.thread_id <> r.thread_id OR r.started_at IS NULL",
+    ),
+    (
+        "a run that uses tools of servers was given them before it asked a model",
+        "SELECT r.run_id::text FROM run r
+           LEFT JOIN agent_version v USING (tenant_id, agent_id)
+          WHERE (v.version IS NULL OR v.version = r.agent_version)
+            AND coalesce(r.inline_agent, v.spec)::jsonb -> 'tools' @> '[{\"kind\": \"mcp\"}]'
+            AND EXISTS (SELECT 1 FROM step s
+                         WHERE (s.tenant_id, s.run_id, s.kind) = (r.tenant_id, r.run_id, 'action'))
+            AND NOT EXISTS (SELECT 1 FROM run_pin p
+                             WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
         "what was erased is not there",
         "SELECT concat(t.kind, ' ', t.id) FROM tombstone t
           WHERE EXISTS (SELECT 1 FROM thread h

@@ -8,6 +8,7 @@ mod files;
 mod idempotency;
 mod messages;
 mod model_faults;
+mod parallel;
 mod profiles;
 mod replay;
 mod resolution;
