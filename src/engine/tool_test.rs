@@ -36,14 +36,15 @@ impl Engine {
         tenant: &TenantId,
         test: ToolTest,
     ) -> Result<ToolOutcome, AgentlingError> {
-        if !matches!(test.tool, ToolSpec::Http(_)) {
+        let ToolSpec::Http(tool) = &test.tool else {
             let message = "only tools that the server calls elsewhere can be tried out";
             return Err(AgentlingError::invalid("/tool/kind", "not_applicable", message));
-        }
+        };
         let toolbox = &self.context.parts.toolbox;
         let call = CallRequest {
             call_id: self.call_id(tenant, test.key.as_deref()),
-            name: test.tool.tool_name().to_owned(),
+            tenant: tenant.clone(),
+            name: tool.name.clone(),
             arguments: Value::Object(test.arguments).to_string(),
             attempt: 1,
             epoch: NO_LEASE,

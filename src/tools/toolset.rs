@@ -224,9 +224,7 @@ impl ToolSet {
                 Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
-            Ok(Runs::Mcp(call)) => {
-                Reading::Mcp { call, arguments: spelling, parallel_safe, waits }
-            }
+            Ok(Runs::Mcp(call)) => Reading::Mcp { call, arguments: spelling, parallel_safe, waits },
             Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }

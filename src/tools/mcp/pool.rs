@@ -18,7 +18,7 @@ use crate::config::McpProgram;
 use crate::domain::id::TenantId;
 use crate::domain::mcp::{CONNECT_TIMEOUT_MS, Listing, McpServerSpec, McpUnavailable};
 use crate::domain::tool::ToolCallError;
-use crate::tools::egress::Clients;
+use crate::egress::Clients;
 use crate::tools::headers::Headers;
 use crate::tools::mask::Mask;
 use crate::tools::secrets::Vault;

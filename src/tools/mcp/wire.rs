@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use url::Url;
 
-use crate::tools::egress::Clients;
+use crate::egress::Clients;
 
 /// The most bytes of one message that are read at all. What is told of a result has a tighter bound.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
