@@ -365,6 +365,21 @@ async fn keys_of_secrets_are_replaced_without_their_values() {
     new.running.stop().await;
 }
 
+/// Stores two secrets, well and badly; answers what was answered.
+async fn store_canaries(server: &Server, origins: &[String]) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for name in ["tool", "model"] {
+        let value = format!("canary-of-the-{name}-1");
+        let whole = json!({ "value": value, "origins": origins }).to_string();
+        let wrong = json!({ "value": format!("{value}\n"), "origins": origins }).to_string();
+        let broken = format!("{{\"value\": \"{value}");
+        for body in [whole, wrong, broken] {
+            all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &body).await);
+        }
+    }
+    all
+}
+
 #[tokio::test]
 async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
@@ -385,16 +400,11 @@ async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
         ("AGENTLING_EGRESS_ALLOW", allow.as_str()),
     ];
     let server = Server::start(&["serve"], &settings, "serving").await;
-    let mut all = Vec::new();
-    let origins = [tools.origin(), format!("http://{closed}"), model.origin.clone()];
-    for name in ["tool", "model"] {
-        let body = json!({ "value": format!("canary-of-the-{name}-1"), "origins": origins });
-        all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &body.to_string()).await);
-        let wrong = json!({ "value": format!("canary-of-the-{name}-1\n"), "origins": origins });
-        all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &wrong.to_string()).await);
-        let broken = format!("{{\"value\": \"canary-of-the-{name}-1");
-        all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &broken).await);
-    }
+    let mut all = store_canaries(
+        &server,
+        &[tools.origin(), format!("http://{closed}"), model.origin.clone()],
+    )
+    .await;
     tools.answer("echo", |seen| (200, json!(seen.headers)));
     tools.answer("fail", |seen| (500, json!(seen.headers)));
     tools.answer_bytes("move", &[("location", "http://127.0.0.1/?key=canary-of-the-tool-1")], b"");
