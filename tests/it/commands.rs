@@ -380,6 +380,17 @@ async fn store_canaries(server: &Server, origins: &[String]) -> Vec<Answer> {
     all
 }
 
+/// Tools that are sent a secret, one of which nobody serves.
+fn canary_tools(tools: &FakeTools, closed: &str) -> Vec<Value> {
+    let tool = |(name, url): (&str, String)| {
+        json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 500,
+                "parameters": { "type": "object" },
+                "headers": { "Authorization": { "secret": "tool", "prefix": "Bearer " } } })
+    };
+    let served = ["echo", "fail", "move", "hang"].map(|name| (name, tools.url(name)));
+    served.into_iter().chain([("closed", format!("http://{closed}/"))]).map(tool).collect()
+}
+
 #[tokio::test]
 async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
@@ -409,14 +420,7 @@ async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
     tools.answer("fail", |seen| (500, json!(seen.headers)));
     tools.answer_bytes("move", &[("location", "http://127.0.0.1/?key=canary-of-the-tool-1")], b"");
     tools.hold("hang");
-    let tool = |name: &str, url: String| {
-        json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 500,
-                "parameters": { "type": "object" },
-                "headers": { "Authorization": { "secret": "tool", "prefix": "Bearer " } } })
-    };
-    let names = ["echo", "fail", "move", "hang"];
-    let mut declared: Vec<Value> = names.iter().map(|name| tool(name, tools.url(name))).collect();
-    declared.push(tool("closed", format!("http://{closed}/")));
+    let declared = canary_tools(&tools, &closed);
     let calls: Vec<Value> =
         declared.iter().map(|tool| json!({ "name": tool["name"], "arguments": {} })).collect();
     let script = json!([{ "tool_calls": calls }, { "text": "done" }]);
