@@ -1,5 +1,7 @@
 //! A tool tried out by itself: one call, made as a run would make it, with nothing written.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -66,9 +68,7 @@ impl Engine {
             return CallId(format!("test_{}", self.context.parts.ids.random().simple()));
         };
         let hash = Sha256::new().chain_update(tenant.as_str()).chain_update([0]).chain_update(key);
-        let hex =
-            hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-        CallId(format!("test_{hex}"))
+        CallId(format!("test_{}", URL_SAFE_NO_PAD.encode(hash.finalize())))
     }
 }
 
