@@ -224,8 +224,8 @@ impl AgentlingError {
             | Self::InvalidHeaderName(_)
             | Self::SecretsNotConfigured
             | Self::Internal(_) => false,
-            Self::McpUnavailable(_) => true,
-            Self::ThreadBusy { .. }
+            Self::McpUnavailable(_)
+            | Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }
             | Self::Overloaded
             | Self::Draining
