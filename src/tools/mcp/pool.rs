@@ -26,12 +26,13 @@ use crate::tools::secrets::Vault;
 /// How long a session is kept that nobody uses.
 const IDLE: Duration = Duration::from_mins(10);
 /// The pauses ahead of further tries to reach a server; nothing was sent before them.
-const PAUSES: [Duration; 5] = [
+const PAUSES: [Duration; 6] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
+    Duration::from_secs(8),
 ];
 
 /// Finds the servers that tenants registered. Who keeps them belongs to another layer.
