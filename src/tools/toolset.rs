@@ -94,7 +94,7 @@ pub(super) enum Reading<'a> {
     /// The caller runs it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
-    Answer(Output),
+    Answer(Box<Output>),
     /// It is refused.
     Refused { error: ToolCallError, unparsable: bool },
 }
@@ -180,7 +180,7 @@ impl ToolSet {
                 PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
             }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
-            Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
+            Reading::Answer(output) => PlannedCall { settled: settled(Ok(*output)), ..plain },
             Reading::Refused { error, unparsable } => {
                 PlannedCall { unparsable, settled: settled(Err(error)), ..plain }
             }
@@ -232,7 +232,10 @@ impl ToolSet {
 
     fn read_answer(&self, value: &Value, spelling: &str) -> Reading<'_> {
         match fitting(&self.answer, value) {
-            Ok(()) => Reading::Answer(builtin::answer(value, spelling, self.has_output_schema)),
+            Ok(()) => {
+                let answer = builtin::answer(value, spelling, self.has_output_schema);
+                Reading::Answer(Box::new(answer))
+            }
             Err(refusal) => refusal,
         }
     }
