@@ -240,8 +240,8 @@ impl AgentlingError {
             | Self::SecretsNotConfigured
             | Self::ToolCall(_)
             | Self::Internal(_) => false,
-            Self::McpUnavailable(_) => true,
-            Self::ThreadBusy { .. }
+            Self::McpUnavailable(_)
+            | Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }
             | Self::Overloaded
             | Self::Draining

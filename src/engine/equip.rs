@@ -25,7 +25,7 @@ use crate::store::{StoreError, pins};
 use crate::tools::mcp::pin;
 
 /// How long all servers together may be asked. Each has a bound of its own, which is less.
-const ASKING: Duration = Duration::from_secs(60);
+const ASKING: Duration = Duration::from_mins(1);
 
 /// Loads a claimed run and gives it the tools of its servers where it has none yet. `None` when it is
 /// gone, or another's.

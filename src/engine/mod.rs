@@ -74,7 +74,7 @@ pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
-pub use tool_test::ToolTest;
+pub use tool_test::{ToolTest, test_tool};
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.

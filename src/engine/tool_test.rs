@@ -1,5 +1,7 @@
 //! A tool tried out by itself: one call, made as a run would make it, with nothing written.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -26,50 +28,43 @@ pub struct ToolTest {
     pub key: Option<String>,
 }
 
-impl Engine {
-    /// Calls a tool once. The outcome is what a caller would be shown of it in a run.
-    ///
-    /// # Errors
-    /// When the tool is not one that the server calls, could not be declared so, or the call failed.
-    pub async fn test_tool(
-        &self,
-        tenant: &TenantId,
-        test: ToolTest,
-    ) -> Result<ToolOutcome, AgentlingError> {
-        if !matches!(test.tool, ToolSpec::Http(_)) {
-            let message = "only tools that the server calls elsewhere can be tried out";
-            return Err(AgentlingError::invalid("/tool/kind", "not_applicable", message));
-        }
-        let toolbox = &self.context.parts.toolbox;
-        let call = CallRequest {
-            call_id: self.call_id(tenant, test.key.as_deref()),
-            name: test.tool.tool_name().to_owned(),
-            arguments: Value::Object(test.arguments).to_string(),
-            attempt: 1,
-            epoch: NO_LEASE,
-        };
-        let spec = agent_of(test.tool)?;
-        check_tool(toolbox, &spec, "/tool")?;
-        let mut outcome = Box::pin(toolbox.call(&toolbox.toolset(&spec), &call)).await;
-        self.redaction().of_server().outcome(RedactionChannel::Api, &mut outcome);
-        if outcome.is_error {
-            Err(AgentlingError::ToolCall(Box::new(outcome)))
-        } else {
-            Ok(outcome)
-        }
-    }
+/// Calls a tool once. The outcome is what a caller would be shown of it in a run.
+///
+/// # Errors
+/// When the tool is not one that the server calls, could not be declared so, or the call failed.
+pub async fn test_tool(
+    engine: &Engine,
+    tenant: &TenantId,
+    test: ToolTest,
+) -> Result<ToolOutcome, AgentlingError> {
+    let ToolSpec::Http(tool) = &test.tool else {
+        let message = "only tools that the server calls elsewhere can be tried out";
+        return Err(AgentlingError::invalid("/tool/kind", "not_applicable", message));
+    };
+    let toolbox = &engine.context.parts.toolbox;
+    let call = CallRequest {
+        call_id: call_id(engine, tenant, test.key.as_deref()),
+        tenant: tenant.clone(),
+        name: tool.name.clone(),
+        arguments: Value::Object(test.arguments).to_string(),
+        attempt: 1,
+        epoch: NO_LEASE,
+    };
+    let spec = agent_of(test.tool)?;
+    check_tool(toolbox, &spec, "/tool")?;
+    let mut outcome = Box::pin(toolbox.call(&toolbox.toolset(&spec), &call)).await;
+    engine.redaction().of_server().outcome(RedactionChannel::Api, &mut outcome);
+    if outcome.is_error { Err(AgentlingError::ToolCall(Box::new(outcome))) } else { Ok(outcome) }
+}
 
-    /// The id under which the tool sees the call. It says nothing about the caller's key, and another
-    /// tenant's key of the same text gives another.
-    fn call_id(&self, tenant: &TenantId, key: Option<&str>) -> CallId {
-        let Some(key) = key else {
-            return CallId(format!("test_{}", self.context.parts.ids.random().simple()));
-        };
-        let hash = Sha256::new().chain_update(tenant.as_str()).chain_update([0]).chain_update(key);
-        let hex =
-            hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-        CallId(format!("test_{hex}"))
-    }
+/// The id under which the tool sees the call. It says nothing about the caller's key, and another
+/// tenant's key of the same text gives another.
+fn call_id(engine: &Engine, tenant: &TenantId, key: Option<&str>) -> CallId {
+    let Some(key) = key else {
+        return CallId(format!("test_{}", engine.context.parts.ids.random().simple()));
+    };
+    let hash = Sha256::new().chain_update(tenant.as_str()).chain_update([0]).chain_update(key);
+    CallId(format!("test_{}", URL_SAFE_NO_PAD.encode(hash.finalize())))
 }
 
 /// An agent that has the tool and would never be asked.

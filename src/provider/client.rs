@@ -48,8 +48,9 @@ impl Pair {
 }
 
 /// A client with the house's rules: no redirects, which would carry keys and prompts elsewhere; no
-/// proxy from the environment; no overall timeout, since every call brings its deadline. Addresses that
-/// agents name are held to the policy.
+/// proxy from the environment; no overall timeout, since every call brings its deadline.
+///
+/// Addresses that agents name are held to the policy.
 ///
 /// # Errors
 /// When the machine's certificates cannot be read.

@@ -28,7 +28,7 @@ use secrecy::SecretString;
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
-use crate::egress::{EgressDenied, EgressRule, Route};
+use crate::egress::{EgressDenied, Route};
 use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
 use answer::{Asked, Reader};
@@ -173,13 +173,13 @@ impl Models {
         address::of_base(spec, self.keys.region())
     }
 
-    /// Whether the address that an agent names for a model may be called.
+    /// Whether the address that an agent names for a model may be called. One that is not even an address
+    /// is somebody else's to tell.
     ///
     /// # Errors
     /// With the rule that it breaks.
     pub fn check_address(&self, spec: &ModelSpec) -> Result<(), EgressDenied> {
-        let Some(base_url) = &spec.base_url else { return Ok(()) };
-        let url = Url::parse(base_url).map_err(|_| EgressRule::Url)?;
+        let Ok(url) = address::of_base(spec, self.keys.region()) else { return Ok(()) };
         self.route(spec.provider, &url).map(|_| ())
     }
 

@@ -192,7 +192,7 @@ impl Toolbox {
             Reading::Send { call: tool, arguments, .. } => {
                 tool.send(self.outside(&call.tenant), call, &arguments).await
             }
-            Reading::Answer(output) => Ok(output),
+            Reading::Answer(output) => Ok(*output),
             Reading::Loads(loaded) => Ok(loaded.output),
             Reading::Mcp { call: tool, arguments, .. } => {
                 let outside = self.outside(&call.tenant);

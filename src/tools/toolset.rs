@@ -98,7 +98,7 @@ pub(super) enum Reading<'a> {
     /// The caller runs it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
-    Answer(Output),
+    Answer(Box<Output>),
     /// It loads a skill.
     Loads(Box<Loaded>),
     /// It is refused.
@@ -243,7 +243,7 @@ impl ToolSet {
                 PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
             }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
-            Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
+            Reading::Answer(output) => PlannedCall { settled: settled(Ok(*output)), ..plain },
             Reading::Loads(loaded) => {
                 let Loaded { output, brings } = *loaded;
                 PlannedCall { settled: settled(Ok(output)), brings, ..plain }
@@ -294,9 +294,7 @@ impl ToolSet {
                 Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
-            Ok(Runs::Mcp(call)) => {
-                Reading::Mcp { call, arguments: spelling, parallel_safe, waits }
-            }
+            Ok(Runs::Mcp(call)) => Reading::Mcp { call, arguments: spelling, parallel_safe, waits },
             Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
@@ -304,7 +302,10 @@ impl ToolSet {
 
     fn read_answer(&self, value: &Value, spelling: &str) -> Reading<'_> {
         match fitting(&self.answer, value) {
-            Ok(()) => Reading::Answer(builtin::answer(value, spelling, self.has_output_schema)),
+            Ok(()) => {
+                let answer = builtin::answer(value, spelling, self.has_output_schema);
+                Reading::Answer(Box::new(answer))
+            }
             Err(refusal) => refusal,
         }
     }

@@ -365,6 +365,32 @@ async fn keys_of_secrets_are_replaced_without_their_values() {
     new.running.stop().await;
 }
 
+/// Stores two secrets, well and badly; answers what was answered.
+async fn store_canaries(server: &Server, origins: &[String]) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for name in ["tool", "model"] {
+        let value = format!("canary-of-the-{name}-1");
+        let whole = json!({ "value": value, "origins": origins }).to_string();
+        let wrong = json!({ "value": format!("{value}\n"), "origins": origins }).to_string();
+        let broken = format!("{{\"value\": \"{value}");
+        for body in [whole, wrong, broken] {
+            all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &body).await);
+        }
+    }
+    all
+}
+
+/// Tools that are sent a secret, one of which nobody serves.
+fn canary_tools(tools: &FakeTools, closed: &str) -> Vec<Value> {
+    let tool = |(name, url): (&str, String)| {
+        json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 500,
+                "parameters": { "type": "object" },
+                "headers": { "Authorization": { "secret": "tool", "prefix": "Bearer " } } })
+    };
+    let served = ["echo", "fail", "move", "hang"].map(|name| (name, tools.url(name)));
+    served.into_iter().chain([("closed", format!("http://{closed}/"))]).map(tool).collect()
+}
+
 #[tokio::test]
 async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
@@ -385,28 +411,16 @@ async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
         ("AGENTLING_EGRESS_ALLOW", allow.as_str()),
     ];
     let server = Server::start(&["serve"], &settings, "serving").await;
-    let mut all = Vec::new();
-    let origins = [tools.origin(), format!("http://{closed}"), model.origin.clone()];
-    for name in ["tool", "model"] {
-        let body = json!({ "value": format!("canary-of-the-{name}-1"), "origins": origins });
-        all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &body.to_string()).await);
-        let wrong = json!({ "value": format!("canary-of-the-{name}-1\n"), "origins": origins });
-        all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &wrong.to_string()).await);
-        let broken = format!("{{\"value\": \"canary-of-the-{name}-1");
-        all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &broken).await);
-    }
+    let mut all = store_canaries(
+        &server,
+        &[tools.origin(), format!("http://{closed}"), model.origin.clone()],
+    )
+    .await;
     tools.answer("echo", |seen| (200, json!(seen.headers)));
     tools.answer("fail", |seen| (500, json!(seen.headers)));
     tools.answer_bytes("move", &[("location", "http://127.0.0.1/?key=canary-of-the-tool-1")], b"");
     tools.hold("hang");
-    let tool = |name: &str, url: String| {
-        json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 500,
-                "parameters": { "type": "object" },
-                "headers": { "Authorization": { "secret": "tool", "prefix": "Bearer " } } })
-    };
-    let names = ["echo", "fail", "move", "hang"];
-    let mut declared: Vec<Value> = names.iter().map(|name| tool(name, tools.url(name))).collect();
-    declared.push(tool("closed", format!("http://{closed}/")));
+    let declared = canary_tools(&tools, &closed);
     let calls: Vec<Value> =
         declared.iter().map(|tool| json!({ "name": tool["name"], "arguments": {} })).collect();
     let script = json!([{ "tool_calls": calls }, { "text": "done" }]);

@@ -10,7 +10,8 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 41] = [
+const DIRECT: &[&str] = &[
+    "aes-gcm-siv",
     "axum",
     "base64",
     "bytes",
@@ -29,10 +30,12 @@ const DIRECT: [&str; 41] = [
     "memchr",
     "regex",
     "reqwest",
+    "rmcp",
     "rustix",
     "rustls",
     "secrecy",
     "serde",
+    "serde-saphyr",
     "serde_json",
     "serde_path_to_error",
     "sha2",
@@ -65,11 +68,13 @@ const BANNED: [&str; 5] = ["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "
 const TWICE: &[(&str, &str)] = &[
     ("base64", "sqlx is a version behind"),
     ("block-buffer", "sqlx hashes with digest 0.10"),
+    ("core-foundation", "the resolver is a version behind on macOS"),
     ("cpufeatures", "sqlx hashes with digest 0.10"),
     ("crypto-common", "sqlx hashes with digest 0.10"),
     ("digest", "sqlx hashes with digest 0.10"),
     ("getrandom", "ring and jsonschema are behind"),
     ("hashbrown", "hashlink of sqlx is a version behind"),
+    ("nix", "process-wrap of rmcp and clap differ"),
     ("r-efi", "comes with getrandom"),
     ("sha2", "sqlx hashes with digest 0.10"),
     ("syn", "the procedural macros are moving to version 3"),

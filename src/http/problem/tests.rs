@@ -38,6 +38,7 @@ fn memory(unsupported_version: bool) -> AgentlingError {
 }
 
 /// An error of every kind with the slug it becomes.
+#[expect(clippy::too_many_lines, reason = "one line an error")]
 fn samples() -> Vec<(AgentlingError, &'static str)> {
     use AgentlingError as E;
     let status = RunStatus::Completed;

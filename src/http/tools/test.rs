@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::domain::tool::{ToolOutcome, ToolSpec};
-use crate::engine::ToolTest;
+use crate::engine::{ToolTest, test_tool};
 use crate::http::AppState;
 use crate::http::auth::{Scoped, ToolsWrite};
 use crate::http::extract::{Body, IdempotencyKey};
@@ -52,6 +52,6 @@ pub(super) async fn test(
     Body(new): Body<NewToolTest>,
 ) -> Result<Reply<ToolTestView>, Problem> {
     let test = ToolTest { tool: new.tool, arguments: new.arguments, key };
-    let outcome = app.engine.test_tool(&caller.tenant, test).await?;
+    let outcome = test_tool(&app.engine, &caller.tenant, test).await?;
     Ok(Reply::ok(ToolTestView { outcome }))
 }

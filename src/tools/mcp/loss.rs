@@ -6,8 +6,8 @@ use rmcp::transport::DynamicTransportError;
 
 use super::wire::WireError;
 use crate::domain::tool::{OutcomeKind, ToolCallError};
-use crate::tools::egress::EgressDenied;
-use crate::tools::http::refusal_in;
+use crate::egress::EgressDenied;
+use crate::egress::refusal_in;
 
 /// Characters of what a server says of a failure that are told.
 const MAX_TEXT: usize = 1_000;

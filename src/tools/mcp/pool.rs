@@ -18,20 +18,21 @@ use crate::config::McpProgram;
 use crate::domain::id::TenantId;
 use crate::domain::mcp::{CONNECT_TIMEOUT_MS, Listing, McpServerSpec, McpUnavailable};
 use crate::domain::tool::ToolCallError;
-use crate::tools::egress::Clients;
+use crate::egress::Clients;
 use crate::tools::headers::Headers;
 use crate::tools::mask::Mask;
 use crate::tools::secrets::Vault;
 
 /// How long a session is kept that nobody uses.
-const IDLE: Duration = Duration::from_secs(600);
+const IDLE: Duration = Duration::from_mins(10);
 /// The pauses ahead of further tries to reach a server; nothing was sent before them.
-const PAUSES: [Duration; 5] = [
+const PAUSES: [Duration; 6] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
+    Duration::from_secs(8),
 ];
 
 /// Finds the servers that tenants registered. Who keeps them belongs to another layer.
@@ -65,13 +66,16 @@ impl McpSource for NoServers {
 
 type Slot = AsyncMutex<Option<Arc<Session>>>;
 
+/// By tenant and server: when the session was used last, and the session.
+type Slots = BTreeMap<(TenantId, String), (Duration, Arc<Slot>)>;
+
 /// Sessions with servers, by tenant and server.
 #[derive(Debug)]
 pub struct McpClients {
     source: Arc<dyn McpSource>,
     programs: Vec<Arc<McpProgram>>,
     clock: SharedClock,
-    slots: Mutex<BTreeMap<(TenantId, String), (Duration, Arc<Slot>)>>,
+    slots: Mutex<Slots>,
 }
 
 impl std::fmt::Debug for Session {

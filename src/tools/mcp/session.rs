@@ -21,7 +21,7 @@ use super::wire::{Guarded, MAX_MESSAGE};
 use crate::config::McpProgram;
 use crate::domain::line::single_line;
 use crate::domain::mcp::McpServerInfo;
-use crate::tools::egress::Clients;
+use crate::egress::Clients;
 
 /// Pages of a list that are read.
 const MAX_PAGES: usize = 32;

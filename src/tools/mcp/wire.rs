@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use url::Url;
 
-use crate::tools::egress::Clients;
+use crate::egress::Clients;
 
 /// The most bytes of one message that are read at all. What is told of a result has a tighter bound.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
@@ -40,6 +40,39 @@ impl Guarded {
     fn admitted(&self) -> Result<reqwest::Client, WireError> {
         let refused = |refusal| WireError::Io(io::Error::other(refusal));
         self.clients.admit(&self.url).cloned().map_err(refused)
+    }
+
+    async fn post(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        (auth_header, headers, limits): (Option<String>, Headers, StreamableHttpResponseLimits),
+    ) -> Result<StreamableHttpPostResponse, WireError> {
+        let asked = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let has_session = session_id.is_some();
+        let client = self.admitted()?;
+        let answer = client.post_message_with_response_limits(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            headers,
+            limits,
+        );
+        match answer.await? {
+            // A server that does not know the session may say so without the id of the request, and
+            // then nothing was done about it.
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
+                if has_session && asked.is_some() && error.id != asked =>
+            {
+                Err(WireError::SessionExpired)
+            }
+            answer => Ok(answer),
+        }
     }
 }
 
@@ -103,40 +136,5 @@ impl StreamableHttpClient for Guarded {
             MAX_MESSAGE,
         );
         resumed.await
-    }
-}
-
-impl Guarded {
-    async fn post(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        (auth_header, headers, limits): (Option<String>, Headers, StreamableHttpResponseLimits),
-    ) -> Result<StreamableHttpPostResponse, WireError> {
-        let asked = match &message {
-            JsonRpcMessage::Request(request) => Some(request.id.clone()),
-            _ => None,
-        };
-        let has_session = session_id.is_some();
-        let client = self.admitted()?;
-        let answer = client.post_message_with_response_limits(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            headers,
-            limits,
-        );
-        match answer.await? {
-            // A server that does not know the session may say so without the id of the request, and
-            // then nothing was done about it.
-            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
-                if has_session && asked.is_some() && error.id != asked =>
-            {
-                Err(WireError::SessionExpired)
-            }
-            answer => Ok(answer),
-        }
     }
 }

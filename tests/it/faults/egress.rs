@@ -16,7 +16,7 @@ fn zone(question: &Question) -> Option<Vec<Record>> {
     Some(match (question.name.as_str(), question.v6) {
         // Public when it is looked at, and home when it is connected to.
         ("rebind.example", false) if question.nth == 0 => vec![PUBLIC],
-        ("rebind.example", false) | ("home.example", false) => vec![HOME],
+        ("rebind.example" | "home.example", false) => vec![HOME],
         ("metadata.example", false) => vec![Record::A(Ipv4Addr::new(169, 254, 169, 254))],
         ("mixed.example", false) => vec![PUBLIC, HOME],
         ("late.example", false) => vec![HOME, PUBLIC],

@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -142,11 +141,15 @@ fn unanswered(call: Call, request: &Value) -> Response {
     let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
     let piece = Bytes::from(format!(": still here\n\ndata: {progress}\n\n"));
     let n_pieces = if call == Call::HungUp { 1 } else { usize::MAX };
-    let pieces = futures::stream::iter(0..n_pieces).then(move |_| {
+    let ticks = tokio::time::interval(Duration::from_millis(100));
+    let pieces = futures::stream::unfold((ticks, 0), move |(mut ticks, n)| {
         let piece = piece.clone();
         async move {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            Ok::<_, std::io::Error>(piece)
+            if n == n_pieces {
+                return None;
+            }
+            ticks.tick().await;
+            Some((Ok::<_, std::io::Error>(piece), (ticks, n + 1)))
         }
     });
     ([("content-type", "text/event-stream")], Body::from_stream(pieces)).into_response()

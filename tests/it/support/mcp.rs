@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -84,7 +83,7 @@ impl McpServer {
         self.process = Some(quiet.spawn().expect("the server starts"));
         let address = ("127.0.0.1", self.port);
         while tokio::net::TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -110,7 +109,7 @@ impl McpServer {
     /// Waits until it has noted a line so often.
     pub(crate) async fn noted(&self, line: &str, times: usize) {
         while self.log().iter().filter(|noted| *noted == line).count() < times {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::task::yield_now().await;
         }
     }
 }
