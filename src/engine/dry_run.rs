@@ -116,8 +116,7 @@ pub(super) async fn render(
             announce: manner.announce.unwrap_or(framing.announce),
             tags: framing.tags.clone(),
         };
-        let mut prompter =
-            Prompter::new(&context.parts.toolbox, equipped, &framing, &redactor);
+        let mut prompter = Prompter::new(&context.parts.toolbox, equipped, &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

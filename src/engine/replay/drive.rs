@@ -16,7 +16,7 @@ use crate::engine::Context;
 use crate::engine::compaction::{Compactor, Shortening};
 use crate::engine::journal::{Journal, Stamp, records_of};
 use crate::engine::perform::Done;
-use crate::engine::prompt::{Asked, Prompter, Told, body_hash};
+use crate::engine::prompt::{Asked, Equipped, Prompter, Told, body_hash};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::record::{Ending, Record};

@@ -56,7 +56,6 @@ scopes! {
     MemoryRead = MemoryRead,
     MemoryWrite = MemoryWrite,
     MemorySystem = MemorySystem,
-    ToolsWrite = ToolsWrite,
     LedgerRead = LedgerRead,
     ToolsWrite = ToolsWrite,
     SecretsWrite = SecretsWrite,

@@ -93,9 +93,7 @@ fn of_conflict(conflict: &Conflict) -> Problem {
         Conflict::AgentNameTaken
         | Conflict::McpServerNameTaken
         | Conflict::SkillNameTaken
-        | Conflict::IdTaken => {
-            say(Kind::IdConflict)
-        }
+        | Conflict::IdTaken => say(Kind::IdConflict),
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::BudgetExhausted => say(Kind::BudgetExhausted),

@@ -20,7 +20,7 @@ use crate::store::budget::{NewBudget, Sharing};
 use crate::store::idempotency::{IdempotencyKey, interval};
 use crate::store::rows::{to_json, to_json_opt};
 use crate::store::runs::{get, insert_event};
-use crate::store::thread_queue::{self, Busy, Displaced};
+use crate::store::thread_queue::{self, Busy};
 use crate::store::{Store, StoreError, budget, idempotency, refusal, skills, threads};
 
 /// What a run is accepted with.

@@ -17,11 +17,7 @@ pub type Offer = Result<(McpServerSpec, Listing), McpUnavailable>;
 /// A tool keeps its name unless another tool has it, of whatever kind; all of those of servers are then
 /// told apart by the names of their servers. What has no name then, or is too many, is left out. Tools that
 /// the agent's skills may bring count as well, loaded or not: no server keeps a skill from being loaded.
-pub fn pin(
-    agent: &AgentSpec,
-    skills: &[Skill],
-    offers: &BTreeMap<String, Offer>,
-) -> Pins {
+pub fn pin(agent: &AgentSpec, skills: &[Skill], offers: &BTreeMap<String, Offer>) -> Pins {
     let is_gone = |(_, offer): &(&String, &Offer)| offer.is_err();
     let unavailable = offers.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
     let taken: BTreeSet<&str> = agent
