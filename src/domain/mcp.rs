@@ -72,9 +72,9 @@ pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
 
 impl McpServerSpec {
     /// What holds for a tool of the server, for one agent.
-    pub fn rules_for(&self, tool: &str, agent: McpRules) -> McpRules {
-        let own = self.overrides.get(tool).copied().unwrap_or_default();
-        agent.or(own).or(self.rules)
+    pub fn rules_for(&self, tool: &str, agent: &McpRules) -> McpRules {
+        let own = self.overrides.get(tool).cloned().unwrap_or_default();
+        agent.clone().or(own).or(self.rules.clone())
     }
 
     /// Whether agents may use a tool.
@@ -86,7 +86,7 @@ impl McpServerSpec {
 
 /// What holds for tools of a server. What is absent is left to the next one that says something: the
 /// agent, then the server's word about the tool, then about all of its tools.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpRules {
     /// Whether a call may be repeated when its outcome is unknown; `at_most_once` where nobody says.
@@ -297,10 +297,10 @@ mod tests {
         }))
         .unwrap();
         let agent = McpRules { timeout_ms: Some(9), ..McpRules::default() };
-        let send = spec.rules_for("send", agent);
+        let send = spec.rules_for("send", &agent);
         assert_eq!(send.effect(), EffectClass::AtMostOnce);
         assert_eq!((send.timeout_ms, send.max_output_chars), (Some(9), Some(7)));
-        assert_eq!(spec.rules_for("look", agent).effect(), EffectClass::Pure);
+        assert_eq!(spec.rules_for("look", &agent).effect(), EffectClass::Pure);
     }
 
     #[test]

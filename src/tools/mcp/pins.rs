@@ -87,7 +87,7 @@ fn of_server<'a>(
         remote: listed.name.clone(),
         description: listed.description.clone(),
         parameters: listed.parameters.clone(),
-        rules: spec.rules_for(&listed.name, tool.rules),
+        rules: spec.rules_for(&listed.name, &tool.rules),
     })
 }
 
