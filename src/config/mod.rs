@@ -76,6 +76,7 @@ const BEFORE_KEYS: &[Setting] = &[
     retention::DELIVERIES,
     engine::ROLE,
     engine::PER_TENANT,
+    engine::MAX_DEPTH,
     engine::NOTIFY,
     engine::LAG_LIMIT,
     engine::WAIT_LIMIT,

@@ -25,6 +25,7 @@
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | profile | what a model behind a transport can do |
+//! | sub-run, parent, ancestors | a run that a call of another starts / that run / that run and those it was started for |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
 //! | tombstone | what is left of what was erased |
@@ -33,6 +34,7 @@
 //! | caller, tenant | who asks, for whom |
 
 pub mod agent;
+pub mod agent_tool;
 pub mod budget;
 pub mod caller;
 pub mod diagnosis;
@@ -60,6 +62,7 @@ pub mod run_message;
 pub mod schedule;
 pub mod script;
 pub mod step;
+pub mod sub_run;
 pub mod tag;
 pub mod thread;
 pub mod tool;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use super::agent_tool::AgentTool;
 use super::id::CallId;
 pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
@@ -26,6 +27,8 @@ pub enum ToolSpec {
     Http(HttpTool),
     /// A tool that the caller runs.
     Client(ClientTool),
+    /// An agent, which a call starts a run of.
+    Agent(AgentTool),
     /// A tool of the server itself.
     Builtin(BuiltinTool),
 }
@@ -36,6 +39,7 @@ impl ToolSpec {
         match self {
             Self::Http(tool) => &tool.name,
             Self::Client(tool) => &tool.name,
+            Self::Agent(tool) => &tool.name,
             Self::Builtin(tool) => tool.name.label(),
         }
     }
@@ -127,6 +131,7 @@ impl HttpTool {
         };
         WaitRules {
             by_client: false,
+            by_run: None,
             approval: self.approval == Approval::Always,
             on_in_doubt,
             answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),

@@ -18,7 +18,8 @@ use super::perform::{Done, Performer};
 use super::sent::Sent;
 use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context, steer};
+use super::sub_runs::Family;
+use super::{CommitPoint, Context, steer, sub_runs};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
@@ -49,6 +50,7 @@ pub(super) struct Driver {
     tally: RunTally,
     limits: Limits,
     performer: Performer,
+    family: Family,
     deadline: Option<Duration>,
     journal: Journal,
     state: State,
@@ -107,6 +109,7 @@ impl Driver {
             inbox: Inbox::of(&loaded),
             purse: Purse::of(&context, &claim, &loaded).await?,
             performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
+            family: Family::of(&claim.tenant, &loaded),
             sent: Vec::new(),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
@@ -121,6 +124,7 @@ impl Driver {
         driver.go(first).await?;
         if driver.state.is_ended() {
             steer::let_next_on(&driver.context, &driver.claim.tenant, thread).await;
+            sub_runs::let_go(&driver.context, &driver.state).await;
         }
         Ok(())
     }
@@ -263,6 +267,9 @@ impl Driver {
         let decided = Decided { state: before, after: &state, journal: rows, records };
         self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
         batch.despite_cancel = input == Input::Cancelled;
+        let (here, held) = ((&context, self.performer.tools()), (&self.claim, &self.signals));
+        batch.sub_runs = self.family.started(here, held, (records, &state)).await?;
+        batch.parent.clone_from(&self.family.parent);
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
@@ -276,6 +283,9 @@ impl Driver {
                 self.context.hints.changed(self.claim.run);
                 self.log_failure();
                 self.purse.stored(&context, &self.claim, &batch).await;
+                if batch.concerns_others() {
+                    context.claimable();
+                }
                 Ok(Hold::Kept)
             }
             refused => Box::pin(self.reconsider(refused, (input, heard), &batch)).await,

@@ -40,6 +40,7 @@ mod sanitise;
 mod schedules;
 mod sent;
 mod steer;
+mod sub_runs;
 mod tail;
 mod takeover;
 mod tally;
@@ -188,6 +189,20 @@ impl Engine {
     /// first of those that have a problem of their own.
     pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
         agents::check(&self.context.parts.toolbox, spec, at)
+    }
+
+    /// Whether every agent is there that an agent has as a tool. `at` is the pointer to the agent in the
+    /// caller's document.
+    ///
+    /// # Errors
+    /// With the first that is not, or when the database does not answer.
+    pub async fn check_sub_agents(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+        at: &str,
+    ) -> Result<(), AgentlingError> {
+        sub_runs::check(&self.context, tenant, (spec, at)).await
     }
 
     /// How a thread that is created now frames its history.

@@ -11,6 +11,7 @@ use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
+use super::sub_runs::Family;
 use super::{Context, relay, sanitise};
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
@@ -61,6 +62,7 @@ pub(super) struct Performer {
     /// turn, retries and pauses included.
     began: (u32, Duration),
     compactor: Compactor,
+    family: Family,
     in_flight: Option<InFlight>,
 }
 
@@ -82,6 +84,7 @@ impl Performer {
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
+            family: Family::of(&claim.tenant, loaded),
             in_flight: None,
         }
     }
@@ -89,6 +92,11 @@ impl Performer {
     /// Lets a failed call be tried again where a shorter conversation helps.
     pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
         self.compactor.reconsider(done, state, history);
+    }
+
+    /// The tools of the run.
+    pub(super) fn tools(&self) -> &ToolSet {
+        &self.prompter.tools
     }
 
     /// Waits this long before the next model call, and only before that one.
@@ -140,13 +148,16 @@ impl Performer {
                     (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
-                let freshness = self.freshness.clone();
+                let (freshness, family) = (self.freshness.clone(), self.family.clone());
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
                     freshness.fresh().await;
                     in_flight.inspect(|in_flight| in_flight.begin(&context));
                     let call = (effect, &*call, shortening);
-                    ask_or_shorten(&context, &tools, call, &publisher, &predecessor).await
+                    let asked = ask_or_shorten(&context, &tools, call, &publisher, &predecessor);
+                    let mut done = asked.await;
+                    family.settle(&context, &tools, &mut done.input).await;
+                    done
                 })
             }
             Effect::CallTool { call_id, attempt } => {

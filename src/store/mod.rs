@@ -32,6 +32,7 @@ pub mod runs;
 pub mod schedules;
 pub mod steer;
 pub mod steps;
+pub mod sub_runs;
 pub mod thread_queue;
 pub mod threads;
 pub mod webhooks;

@@ -11,7 +11,7 @@ use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
-use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
+use crate::domain::tool::{AgentTool, ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
 use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
 
 const MAX_TOOLS: usize = 128;
@@ -72,6 +72,7 @@ pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
         match tool {
             ToolSpec::Http(tool) => check.http(tool, &at),
             ToolSpec::Client(tool) => check.client(tool, &at),
+            ToolSpec::Agent(tool) => check.agent(tool, &at),
             ToolSpec::Builtin(_) => {}
         }
     }
@@ -108,6 +109,15 @@ impl Check<'_> {
     fn client(&mut self, tool: &ClientTool, at: &str) {
         self.told((&tool.name, &tool.description), &tool.parameters, at);
         self.bound(tool.timeout_ms, MAX_WAIT_MS, &format!("{at}/timeout_ms"));
+        if tool.max_output_chars == Some(0) {
+            self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
+        }
+    }
+
+    fn agent(&mut self, tool: &AgentTool, at: &str) {
+        self.told((&tool.name, &tool.description), &tool.parameters(), at);
+        self.bound(tool.timeout_ms, MAX_WAIT_MS, &format!("{at}/timeout_ms"));
+        self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
         if tool.max_output_chars == Some(0) {
             self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
         }

@@ -15,7 +15,7 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
 use crate::domain::tool::{
-    EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
+    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
     Verdict,
 };
 use crate::domain::wait::WaitRules;
@@ -48,6 +48,7 @@ impl std::fmt::Debug for LogText {
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
     declared: BTreeMap<String, Entry>,
+    agents: BTreeMap<String, AgentTool>,
     answer: Checked,
     has_output_schema: bool,
     pub(super) redact_errors: bool,
@@ -67,7 +68,7 @@ struct Entry {
 enum Runs {
     /// The server, by calling a URL.
     Here(Box<HttpCall>),
-    /// The caller.
+    /// The caller, or a run of another agent.
     Elsewhere,
 }
 
@@ -75,7 +76,7 @@ enum Runs {
 pub(super) enum Reading<'a> {
     /// It goes out.
     Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
-    /// The caller runs it.
+    /// The caller or a run of another agent does it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
     Answer(Output),
@@ -96,6 +97,7 @@ impl ToolSet {
         Self {
             definitions,
             declared,
+            agents: spec.tools.iter().filter_map(agent_tool).collect(),
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
             redact_errors: spec.redact_errors,
@@ -112,6 +114,11 @@ impl ToolSet {
     /// What the model is told: the declared tools in their order, `final_answer` last.
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.definitions
+    }
+
+    /// The declaration of a tool that is an agent.
+    pub fn agent_tool(&self, name: &str) -> Option<&AgentTool> {
+        self.agents.get(name)
     }
 
     /// What the machine has to know about every call of a reply, in call order.
@@ -233,14 +240,15 @@ fn is_announceable(name: &str) -> bool {
 /// What the model is told about a declared tool; `None` for one of the server itself.
 fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
     let (name, description, parameters) = match tool {
-        ToolSpec::Http(tool) => (&tool.name, &tool.description, &tool.parameters),
-        ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
+        ToolSpec::Http(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
+        ToolSpec::Client(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
+        ToolSpec::Agent(tool) => (&tool.name, &tool.description, tool.parameters()),
         ToolSpec::Builtin(_) => return None,
     };
     Some(ToolDefinition {
         name: name.clone(),
         description: description.clone(),
-        parameters: parameters.clone(),
+        parameters,
     })
 }
 
@@ -259,8 +267,19 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
             parallel_safe: tool.parallel_safe,
             waits: tool.wait_rules(),
         },
+        ToolSpec::Agent(tool) => Entry {
+            call: Ok(Runs::Elsewhere),
+            parameters: schemas.get(&tool.parameters(), Unnamed::Refused),
+            parallel_safe: tool.parallel_safe,
+            waits: tool.wait_rules(),
+        },
         ToolSpec::Builtin(_) => return None,
     })
+}
+
+fn agent_tool(tool: &ToolSpec) -> Option<(String, AgentTool)> {
+    let ToolSpec::Agent(tool) = tool else { return None };
+    Some((tool.name.clone(), tool.clone()))
 }
 
 /// The refusal of arguments that do not fit, which names every problem.

@@ -121,6 +121,8 @@ impl Journal {
             moves: Vec::new(),
             events: Vec::new(),
             draws: Draws::default(),
+            sub_runs: Vec::new(),
+            parent: None,
             requests: stamp
                 .sent
                 .iter()

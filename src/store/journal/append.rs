@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use sqlx::PgExecutor;
+
 use super::{Appended, Batch, CallMove, CallTo, Guard, Head, NewCall, NewStep};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::RunId;
@@ -12,7 +14,8 @@ use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolOutcome};
 use crate::domain::wait::WaitRules;
 use crate::store::rows::{At, to_json, to_json_opt};
-use crate::store::{Conflict, Store, StoreError, ledger, patience};
+use crate::store::lease::{FAMILY_FORMAT, FIRST_FORMAT};
+use crate::store::{Conflict, Store, StoreError, ledger, patience, sub_runs};
 
 /// How long an answer is waited for: a commit may be held up for ever, and no limit of the server's
 /// own ends that.
@@ -109,7 +112,7 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Place, Stor
     let is_ours = row.runs && row.lease_token == Some(guard.token.0) && head == guard.head;
     let heard = i64::from(batch.hearing.n_messages);
     let unheard = batch.hearing.is_boundary && i64::from(row.n_messages) > heard;
-    let parks = batch.facts.status == RunStatus::RequiresAction;
+    let parks = matches!(batch.facts.status, RunStatus::RequiresAction | RunStatus::Queued);
     let ends_wait = batch.moves.iter().any(|moved| moved.from == CallState::Waiting);
     let unanswered = (parks || ends_wait) && i64::from(row.n_answers) > i64::from(batch.n_answers);
     Ok(match (is_ours, row.cancel && !batch.despite_cancel) {
@@ -125,8 +128,43 @@ async fn look(store: &Store, guard: &Guard, batch: &Batch) -> Result<Place, Stor
     })
 }
 
-#[expect(clippy::too_many_lines, reason = "one line a parameter of the statement")]
+/// Sends the batch: as one statement where it concerns this run alone, else in a transaction with what
+/// becomes of its sub-runs or is told to its parent.
 async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, StoreError> {
+    let told = batch.parent.as_ref().filter(|_| batch.facts.status.is_ended());
+    let silence =
+        || StoreError::OutcomeUnknown(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
+    if !batch.concerns_others() {
+        let sent = send(store.worker(), guard, batch);
+        return tokio::time::timeout(ANSWER, sent).await.unwrap_or_else(|_| Err(silence()));
+    }
+    let family = async {
+        let mut tx = store.worker().begin().await.map_err(StoreError::of_read)?;
+        if let Some(parent) = told {
+            sub_runs::lock_parent(&mut tx, &guard.tenant, parent).await?;
+        }
+        for new in &batch.sub_runs {
+            sub_runs::start(&mut tx, &guard.tenant, new).await?;
+        }
+        let is_stored = Box::pin(send(&mut *tx, guard, batch)).await?;
+        if let (true, Some(parent)) = (is_stored, told) {
+            let end = (&batch.facts, batch.now);
+            sub_runs::answer(&mut tx, &guard.tenant, parent, end).await?;
+        }
+        if is_stored {
+            tx.commit().await.map_err(StoreError::of_write)?;
+        }
+        Ok(is_stored)
+    };
+    tokio::time::timeout(ANSWER, family).await.unwrap_or_else(|_| Err(silence()))
+}
+
+#[expect(clippy::too_many_lines, reason = "one line a parameter of the statement")]
+async fn send<'e>(
+    executor: impl PgExecutor<'e>,
+    guard: &Guard,
+    batch: &Batch,
+) -> Result<bool, StoreError> {
     let facts = &batch.facts;
     let at = At { table: "run", id: &guard.run };
     let tokens = token_columns(guard, facts.usage)?;
@@ -217,9 +255,9 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         facts.cost.map(|cost| at.count::<u64, i64>("cost", cost.micros())).transpose()?,
         guard.head.op_id,
         to_json_opt(facts.stopped.as_ref())?,
+        if batch.sub_runs.is_empty() { FIRST_FORMAT } else { FAMILY_FORMAT },
     );
-    let stored = patience::in_time(ANSWER, stored.fetch_one(store.worker())).await;
-    Ok(stored.map_err(StoreError::of_write)? == 1)
+    Ok(stored.fetch_one(executor).await.map_err(StoreError::of_write)? == 1)
 }
 
 /// How soon one of the waits that begin with a batch ends, in milliseconds.

@@ -312,7 +312,7 @@ fn waiting(loaded: &LoadedRun) -> Batch {
     let mut batch = batch(loaded, "c2");
     batch.facts.status = RunStatus::RequiresAction;
     let (reason, tool_calls) = (WaitReason::ToolResults, Vec::new());
-    batch.facts.requires_action = Some(RequiresAction { reason, tool_calls });
+    batch.facts.requires_action = Some(RequiresAction { reason, tool_calls, sub_runs: Vec::new() });
     batch
 }
 

@@ -63,6 +63,8 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
         draws: Draws::default(),
+        sub_runs: Vec::new(),
+        parent: None,
     }
 }
 
