@@ -112,14 +112,14 @@ impl Family {
                 continue;
             };
             let planned = state.call(call_id).map(|call| &call.planned);
-            let Some((planned, delegate)) = planned.and_then(|call| Some((call, call.waits.by_run?)))
+            let Some((planned, delegate)) =
+                planned.and_then(|call| Some((call, call.waits.by_run?)))
             else {
                 continue;
             };
             let which = AgentRef::Id(delegate.agent);
-            let read = || {
-                agents::get(context.store(), &claim.tenant, &which, Some(delegate.version))
-            };
+            let read =
+                || agents::get(context.store(), &claim.tenant, &which, Some(delegate.version));
             let agent = patiently(claim, signals, read).await?;
             let agent = agent.ok_or_else(|| StoreError::Inconsistent {
                 table: "tool_call",
@@ -188,7 +188,11 @@ pub(super) async fn check(
         if !is_itself && find(context, tenant, tool).await?.is_none() {
             let place = format!("{at}/tools/{index}/agent");
             let message = "there is no such agent, or not in this version";
-            return Err(AgentlingError::UnknownSubAgent(Finding::new(place, "unknown_agent", message)));
+            return Err(AgentlingError::UnknownSubAgent(Finding::new(
+                place,
+                "unknown_agent",
+                message,
+            )));
         }
     }
     Ok(())

@@ -15,8 +15,8 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::ErrorDetail;
 use crate::domain::tool::{
-    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
-    Verdict,
+    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
+    ToolSpec, Verdict,
 };
 use crate::domain::wait::WaitRules;
 
@@ -245,11 +245,7 @@ fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
         ToolSpec::Agent(tool) => (&tool.name, &tool.description, tool.parameters()),
         ToolSpec::Builtin(_) => return None,
     };
-    Some(ToolDefinition {
-        name: name.clone(),
-        description: description.clone(),
-        parameters,
-    })
+    Some(ToolDefinition { name: name.clone(), description: description.clone(), parameters })
 }
 
 fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {

@@ -89,9 +89,8 @@ pub(crate) fn counted_calls(journal: &Journal) -> CountedCalls {
 
 /// The calls that wait for a caller, in call order.
 pub(super) fn waiting(slots: &[Slot]) -> Vec<WaitingCall> {
-    let is_asked = |slot: &&Slot| {
-        slot.state == CallState::Waiting && slot.waits != Some(WaitReason::SubRuns)
-    };
+    let is_asked =
+        |slot: &&Slot| slot.state == CallState::Waiting && slot.waits != Some(WaitReason::SubRuns);
     let waiting = slots.iter().filter(is_asked);
     let call = |slot: &Slot| {
         Some(WaitingCall {

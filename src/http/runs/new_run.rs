@@ -200,8 +200,6 @@ pub(in crate::http) fn which_agent(
 ) -> WhichAgent {
     match (inline, id) {
         (Some(agent), _) => WhichAgent::Inline(Box::new(agent)),
-        (None, id) => {
-            WhichAgent::Stored(AgentRef::of(&id.unwrap_or_default()), version)
-        }
+        (None, id) => WhichAgent::Stored(AgentRef::of(&id.unwrap_or_default()), version),
     }
 }

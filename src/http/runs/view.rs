@@ -104,8 +104,10 @@ impl From<Run> for RunView {
         let facts = run.facts;
         let waits = facts.status == RunStatus::RequiresAction;
         let mut waiting = facts.requires_action;
-        let sub_runs =
-            waiting.as_mut().map(|waiting| std::mem::take(&mut waiting.sub_runs)).unwrap_or_default();
+        let sub_runs = waiting
+            .as_mut()
+            .map(|waiting| std::mem::take(&mut waiting.sub_runs))
+            .unwrap_or_default();
         let (parent_run_id, parent_tool_call_id) =
             run.parent.map(|parent| (parent.run, parent.call)).unzip();
         Self {

@@ -1,6 +1,7 @@
 //! The only way a worker writes: the guarded append, and the load that recovery starts from.
 
 mod append;
+mod columns;
 mod load;
 mod replay;
 

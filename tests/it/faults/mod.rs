@@ -86,6 +86,7 @@ mod postgres;
 mod soak;
 mod steer;
 mod streams;
+mod sub_runs;
 mod waits;
 
 use std::fs;
