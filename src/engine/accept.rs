@@ -151,9 +151,7 @@ pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> Ne
         }
     };
     let budget = start.budget.or(agent.spec.budget);
-    let prices = &context.parts.prices;
-    let mut models = std::iter::once(&agent.spec.model).chain(&agent.spec.model.fallbacks);
-    let is_priced = models.all(|model| prices.of(model).is_some());
+    let is_priced = is_priced(context, &agent.spec);
     let timeout = start
         .run_timeout
         .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
@@ -188,6 +186,13 @@ pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> Ne
         key: start.key,
         is_priced,
     }
+}
+
+/// Whether it is known what every model costs that an agent may ask.
+pub(super) fn is_priced(context: &Context, spec: &AgentSpec) -> bool {
+    let prices = &context.parts.prices;
+    let mut models = std::iter::once(&spec.model).chain(&spec.model.fallbacks);
+    models.all(|model| prices.of(model).is_some())
 }
 
 /// A thread without history or labels.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::accept::{Chosen, StartRun, ThreadChoice, WhichAgent, assembled};
+use super::accept::{Chosen, StartRun, ThreadChoice, WhichAgent, assembled, is_priced};
 use super::inbox::patiently;
 use super::leases::Signals;
 use super::{Context, steer};
@@ -83,10 +83,9 @@ impl Family {
             let text = format!("a turn starts at most {SUB_RUNS_PER_TURN} runs of agents");
             return Err(refusal("TooManyRuns", text));
         }
-        let gone = || refusal("UnknownAgent", "the agent of this tool is not there".to_owned());
         loop {
-            match find(context, &self.tenant, tool).await {
-                Ok(agent) => return agent.ok_or_else(gone),
+            match self.affordable(context, tool).await {
+                Ok(found) => return found,
                 Err(error) if error.is_passing() => {
                     tracing::warn!(run = %self.run, %error, "a look for an agent waits");
                     tokio::time::sleep(READ_PAUSE).await;
@@ -97,6 +96,25 @@ impl Family {
                 }
             }
         }
+    }
+
+    /// The agent of a tool, unless it was archived or nobody can say whether there is money for it.
+    async fn affordable(
+        &self,
+        context: &Context,
+        tool: &AgentTool,
+    ) -> Result<Result<Agent, ToolFailure>, StoreError> {
+        let Some(agent) = find(context, &self.tenant, tool).await? else { return Ok(Err(gone())) };
+        if is_priced(context, &agent.spec) {
+            return Ok(Ok(agent));
+        }
+        let own = tool.budget.or(agent.spec.budget).cost.is_some();
+        let store = context.store();
+        if own || sub_runs::counts_cost(store, &self.tenant, self.run, agent.id).await? {
+            let text = "a budget counts money, and what the agent's model costs is not known";
+            return Ok(Err(refusal("UnknownPrice", text.to_owned())));
+        }
+        Ok(Ok(agent))
     }
 
     /// The runs that a decision starts.
@@ -161,6 +179,10 @@ impl Family {
     }
 }
 
+fn gone() -> ToolFailure {
+    refusal("UnknownAgent", "the agent of this tool is not there".to_owned())
+}
+
 fn refusal(r#type: &str, message: String) -> ToolFailure {
     ToolFailure { r#type: r#type.to_owned(), message, redacted: false }
 }
@@ -208,7 +230,7 @@ pub(super) async fn let_go(context: &Context, state: &State) {
     }
 }
 
-/// Cancels the sub-runs that nobody waits for any more.
+/// Cancels the sub-runs that nobody waits for any more, and erases what is left of them with their parents.
 pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
     for (tenant, run) in sub_runs::abandoned(context.store()).await? {
         match steer::cancel(context, &tenant, run).await {
@@ -217,5 +239,6 @@ pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
             Err(error) => tracing::warn!(%run, %error, "a sub-run was not cancelled"),
         }
     }
+    sub_runs::erase_orphans(context.store(), context.now()).await?;
     Ok(())
 }

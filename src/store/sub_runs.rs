@@ -9,8 +9,8 @@ use sqlx::PgConnection;
 use super::accept::accept_sub_run;
 use super::rows::{At, to_json};
 use super::runs::NewRun;
-use super::{Store, StoreError};
-use crate::domain::id::{KeyId, RunId, TenantId};
+use super::{Conflict, Store, StoreError, erasure};
+use crate::domain::id::{AgentId, KeyId, RunId, TenantId, ThreadId};
 use crate::domain::run::RunFacts;
 use crate::domain::sub_run::{Parent, answer_of};
 
@@ -145,4 +145,85 @@ pub async fn abandoned(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreErr
         Ok((TenantId::parse(&row.tenant_id).map_err(|_| at.wrong("tenant_id"))?, run))
     });
     runs.collect()
+}
+
+/// Whether a budget counts money that a run of an agent would draw on as a sub-run of this one.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn counts_cost(
+    store: &Store,
+    tenant: &TenantId,
+    parent: RunId,
+    agent: AgentId,
+) -> Result<bool, StoreError> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+                  SELECT
+                    FROM run r
+                    JOIN budget b
+                      ON b.tenant_id = r.tenant_id
+                     AND b.resource = 'cost'
+                     AND CASE b.scope
+                         WHEN 'tenant' THEN true
+                         WHEN 'key' THEN b.owner_id = r.key_id
+                         WHEN 'agent' THEN b.owner_id = $3
+                         WHEN 'run' THEN b.owner_id = r.run_id OR b.owner_id = ANY (r.ancestors)
+                         ELSE false END
+                   WHERE r.tenant_id = $1
+                     AND r.run_id = $2) AS "counts!""#,
+        tenant.as_str(),
+        parent.uuid(),
+        agent.uuid()
+    )
+    .fetch_one(store.worker())
+    .await
+    .map_err(StoreError::of_read)
+}
+
+/// Erases the threads of sub-runs whose parent was erased: what was said there came of it. One that is in
+/// use, or that others have gone on with, stays. Answers how many.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn erase_orphans(store: &Store, now: DateTime<Utc>) -> Result<u64, StoreError> {
+    let rows = sqlx::query!(
+        "SELECT r.tenant_id, r.thread_id
+           FROM run r
+           JOIN tombstone t
+             ON t.tenant_id = r.tenant_id
+            AND t.kind = 'run'
+            AND t.id = r.parent_run_id
+          WHERE r.parent_run_id IS NOT NULL
+            AND r.status NOT IN ('queued', 'running', 'requires_action')
+            AND NOT EXISTS (
+                SELECT
+                  FROM run other
+                 WHERE other.tenant_id = r.tenant_id
+                   AND other.thread_id = r.thread_id
+                   AND other.run_id <> r.run_id)
+            AND NOT EXISTS (
+                SELECT
+                  FROM thread_segment g
+                 WHERE g.tenant_id = r.tenant_id
+                   AND g.source_id = r.thread_id)
+          LIMIT $1",
+        SWEPT_AT_ONCE
+    )
+    .fetch_all(store.critical())
+    .await
+    .map_err(StoreError::of_read)?;
+    let mut n_erased = 0;
+    for row in rows {
+        let thread = ThreadId::from(row.thread_id);
+        let at = At { table: "run", id: &thread };
+        let tenant = TenantId::parse(&row.tenant_id).map_err(|_| at.wrong("tenant_id"))?;
+        match erasure::thread(store, &tenant, thread, now).await {
+            Ok(_) => n_erased += 1,
+            // Somebody was faster, and has gone on with it.
+            Err(StoreError::Conflict(Conflict::ThreadBusy { .. } | Conflict::InUse { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n_erased)
 }

@@ -324,7 +324,7 @@ const RULES: &[Rule] = &[
              ON (s.tenant_id, s.parent_run_id, s.parent_call_id)
               = (c.tenant_id, c.run_id, c.call_id)
           WHERE c.waits_for = 'sub_runs'
-            AND s.status IS DISTINCT FROM ALL (ARRAY['queued', 'running', 'requires_action'])
+            AND coalesce(s.status, '') NOT IN ('queued', 'running', 'requires_action')
             AND NOT EXISTS (SELECT FROM call_answer a
                              WHERE (a.tenant_id, a.run_id, a.call_id, a.waits_for)
                                  = (c.tenant_id, c.run_id, c.call_id, 'sub_runs'))",

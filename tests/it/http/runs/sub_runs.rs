@@ -388,7 +388,7 @@ async fn an_agent_that_is_not_there_is_refused_when_it_is_named_and_told_when_it
     let caller =
         helper(&app, "caller", &[asking(&["ask"]), saying("Done.")], &[agent_tool("ask", "echo")])
             .await;
-    app.delete(&format!("/v1/agents/{}", agent["id"].as_str().unwrap())).await.expect(200);
+    app.delete(&format!("/v1/agents/{}", agent["id"].as_str().unwrap())).await.expect(204);
     let run = app.run_body(&json!({"agent_id": caller["id"], "input": "Go."})).await;
     assert_eq!(run["answer"], "Done.");
     let outcome = &app.outcomes(&run).await[0];
@@ -490,11 +490,39 @@ async fn an_agent_waits_for_room_in_the_budget_of_its_caller_and_goes_on_when_th
     body["budget"] = json!({"turns": 1});
     let (run, found) = with_sub_runs(&app, &body, "requires_action", 1).await;
     assert_eq!(found[0]["requires_action"]["reason"], "budget_exhausted");
-    assert_eq!(app.get(&run_path(&run, "")).await.status, 404);
     assert_invariants(&app.db).await;
     let id = run["id"].as_str().unwrap();
     assert_eq!(app.get(&format!("/v1/runs/{id}")).await.expect(200)["status"], "queued");
     app.put(&format!("/v1/budgets/run/{id}"), &json!({"turns": 3})).await.expect(200);
     assert_eq!(app.rested(&run).await["answer"], "Done.");
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_price_nobody_knows_is_refused_where_money_is_counted() {
+    let app = TestApp::start().await;
+    helper(&app, "echo", &[json!({"echo": true})], &[]).await;
+    let mut body = asker(&agent_tool("ask", "echo"));
+    body["agent"]["model"]["price"] = json!({"input": "1", "output": "1"});
+    body["budget"] = json!({"cost": "1"});
+    let run = app.run_body(&body).await;
+    assert_eq!(run["answer"], "Done.", "{run}");
+    assert_eq!(app.outcomes(&run).await[0]["error"]["type"], "UnknownPrice");
+    assert_eq!(sub_runs(&app, &run).await, Vec::<Value>::new());
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn what_agents_said_to_each_other_is_erased_with_the_run_that_it_was_said_for() {
+    let app = TestApp::start().await;
+    helper(&app, "echo", &[json!({"echo": true})], &[]).await;
+    helper(&app, "middle", &[asking(&["down"]), saying("Down.")], &[agent_tool("down", "echo")])
+        .await;
+    let body = asker(&agent_tool("ask", "middle"));
+    let (erased, kept) = (app.run_body(&body).await, app.run_body(&body).await);
+    app.delete(run_path(&erased, "").trim_end_matches('/')).await.expect(204);
+    until(&app.db, "SELECT count(*) = 3 FROM run").await;
+    assert_eq!(sub_runs(&app, &kept).await.len(), 1);
+    assert_eq!(count(&app.db, "SELECT count(*) FROM tombstone WHERE kind = 'thread'").await, 2);
     assert_invariants(&app.db).await;
 }
