@@ -32,7 +32,9 @@ impl Parent {
     }
 }
 
-/// The sub-run that a call starts. It has the id of the call, of which there is one: so a call can start no
+/// The sub-run that a call starts.
+///
+/// It has the id of the call, of which there is one: so a call can start no
 /// two, and who has seen the call knows where its run is. `None` for an id that is not of our making.
 pub fn run_of(call: &CallId) -> Option<RunId> {
     let hex = call.0.strip_prefix("call_").filter(|hex| hex.len() == 32)?;

@@ -1,7 +1,5 @@
 //! Drives one run: input → decide → commit → fold → start what is due.
 
-mod leave;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +19,8 @@ use super::sent::Sent;
 use super::sub_runs::Family;
 use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context, steer, sub_runs};
+use super::{CommitPoint, Context, sent, steer, sub_runs};
+use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
 use crate::machine::effect::Effect;
@@ -31,7 +30,7 @@ use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
 use crate::store::journal::{self, Appended, Batch, Guard};
-use crate::store::lease::Claim;
+use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
 
 /// How long a write waits before it is tried again while the database is away.
@@ -356,6 +355,24 @@ impl Driver {
             }
             tokio::time::sleep(WRITE_PAUSE).await;
         }
+    }
+
+    /// Gives the run back to the queue at a boundary; calls in flight are dropped, and the next claim
+    /// decides about them by their effect class. A model that is hung up on was asked all the same.
+    async fn give_back(&mut self) -> Result<(), StoreError> {
+        self.effects.clear();
+        let abandoned = self.performer.abandoned().await;
+        self.sent.extend(abandoned.map(|sent| sent.entry));
+        sent::record_last(&self.context, &self.journal, &self.guard(), &self.sent).await;
+        let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
+        let is_call = |effect: &Effect| matches!(effect, Effect::CallTool { .. });
+        if self.running.iter().any(is_call) {
+            lease::abandon(store, tenant, (*run, *token), Fault::Drained).await?;
+        } else {
+            lease::release(store, tenant, *run, *token).await?;
+        }
+        self.context.claimable();
+        Ok(())
     }
 
     fn guard(&self) -> Guard {

@@ -74,7 +74,23 @@ impl Family {
         tool: &AgentTool,
         place: usize,
     ) -> Result<Agent, ToolFailure> {
-        let most = context.parts.settings.max_depth;
+        self.bounded(context.parts.settings.max_depth, place)?;
+        loop {
+            match self.affordable(context, tool).await {
+                Ok(found) => return found,
+                Err(error) if error.is_passing() => tokio::time::sleep(READ_PAUSE).await,
+                Err(error) => return Err(self.unreadable(&error)),
+            }
+        }
+    }
+
+    fn unreadable(&self, error: &StoreError) -> ToolFailure {
+        tracing::error!(run = %self.run, %error, "an agent does not read");
+        gone()
+    }
+
+    /// Whether a run may be started so deep, by so many calls of a turn.
+    fn bounded(&self, most: usize, place: usize) -> Result<(), ToolFailure> {
         if self.parent.as_ref().map_or(0, Parent::depth) >= most {
             let text = format!("agents start each other at most {most} deep");
             return Err(refusal("TooDeep", text));
@@ -83,19 +99,7 @@ impl Family {
             let text = format!("a turn starts at most {SUB_RUNS_PER_TURN} runs of agents");
             return Err(refusal("TooManyRuns", text));
         }
-        loop {
-            match self.affordable(context, tool).await {
-                Ok(found) => return found,
-                Err(error) if error.is_passing() => {
-                    tracing::warn!(run = %self.run, %error, "a look for an agent waits");
-                    tokio::time::sleep(READ_PAUSE).await;
-                }
-                Err(error) => {
-                    tracing::error!(run = %self.run, %error, "an agent does not read");
-                    return Err(gone());
-                }
-            }
-        }
+        Ok(())
     }
 
     /// The agent of a tool, unless it was archived or nobody can say whether there is money for it.

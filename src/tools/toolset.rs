@@ -75,9 +75,9 @@ enum Runs {
 /// What a call means.
 pub(super) enum Reading<'a> {
     /// It goes out.
-    Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
+    Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: &'a WaitRules },
     /// The caller or a run of another agent does it.
-    Wait { parallel_safe: bool, waits: WaitRules },
+    Wait { parallel_safe: bool, waits: &'a WaitRules },
     /// It is the answer.
     Answer(Output),
     /// It is refused.
@@ -158,9 +158,11 @@ impl ToolSet {
         };
         match self.read(&part.name, &part.arguments) {
             Reading::Send { call, parallel_safe, waits, .. } => {
-                PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
+                PlannedCall { effect: call.effect, parallel_safe, waits: *waits, ..plain }
             }
-            Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
+            Reading::Wait { parallel_safe, waits } => {
+                PlannedCall { parallel_safe, waits: *waits, ..plain }
+            }
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
             Reading::Refused { error, unparsable } => {
                 PlannedCall { unparsable, settled: settled(Err(error)), ..plain }
@@ -202,13 +204,14 @@ impl ToolSet {
         match &entry.call {
             Ok(Runs::Here(call)) => match call.url(&arguments, &[]) {
                 Ok(_) => {
-                    let &Entry { parallel_safe, waits, .. } = entry;
+                    let Entry { parallel_safe, waits, .. } = entry;
+                    let parallel_safe = *parallel_safe;
                     Reading::Send { call, arguments, parallel_safe, waits }
                 }
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
             Ok(Runs::Elsewhere) => {
-                Reading::Wait { parallel_safe: entry.parallel_safe, waits: entry.waits }
+                Reading::Wait { parallel_safe: entry.parallel_safe, waits: &entry.waits }
             }
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }

@@ -310,9 +310,9 @@ fn the_end_of_a_sub_run_is_the_outcome_of_its_call_and_a_sub_run_that_is_given_u
     let answer = answer_for(WaitReason::SubRuns, 0);
     let records = claimed(&play, &[answered("a", WaitReason::SubRuns, 0, answer)]);
     let ended = |records: &[Record]| {
-        records.iter().find_map(|record| match record {
-            Record::CallEnded { outcome } => Some((outcome.kind, outcome.attempts)),
-            _ => None,
+        records.iter().find_map(|record| {
+            let Record::CallEnded { outcome } = record else { return None };
+            Some((outcome.kind, outcome.attempts))
         })
     };
     assert_eq!(ended(&records), Some((OutcomeKind::Success, 1)));

@@ -1,11 +1,13 @@
 //! Agents as tools: a call is a run of its own.
 
-use futures::future::join_all;
+use std::sync::Arc;
+
+use agentling::app::Surroundings;
 use serde_json::{Value, json};
 
 use crate::support::{
-    TestApp, agent_with, assert_invariants, client_tool, count, mint_key, run_path, saying, tool,
-    until, with_json,
+    Commits, FakeTools, TestApp, TestDb, agent_with, assert_invariants, client_tool, count,
+    mint_key, run_path, saying, tool, until, with_json,
 };
 
 /// A stored agent that follows a script.
@@ -86,6 +88,39 @@ async fn a_call_of_an_agent_is_a_run_of_its_own_and_its_answer_is_the_output() {
     assert_eq!(app.event_names(&sub_run).await.last().unwrap(), "run.completed");
     let replay = app.post(&run_path(&run, "replay"), &json!({})).await.expect(200);
     assert_eq!(replay["first_divergence"], Value::Null, "{replay}");
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_call_of_an_agent_costs_a_run_no_commit_more_than_one_of_a_caller() {
+    let commits = Arc::new(Commits::default());
+    let around =
+        Surroundings { observer: Arc::<Commits>::clone(&commits), ..Surroundings::default() };
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let app = TestApp::on(db, tools, &[("AGENTLING_LEASE_MS", "60000")], around).await;
+    helper(&app, "echo", &[json!({"echo": true})], &[]).await;
+    let run = app.run_body(&asker(&agent_tool("ask", "echo"))).await;
+    // The reply with the run that it starts, its outcome with the next turn, and the answer.
+    assert_eq!(commits.of(run["id"].as_str().unwrap().parse().unwrap()), 3);
+    let [sub_run] = sub_runs(&app, &run).await.try_into().unwrap();
+    assert_eq!(commits.of(sub_run["id"].as_str().unwrap().parse().unwrap()), 1);
+}
+
+#[tokio::test]
+async fn a_thread_with_calls_of_agents_is_forked_and_its_runs_are_compared_as_any_other() {
+    let app = TestApp::start().await;
+    helper(&app, "echo", &[json!({"echo": true})], &[]).await;
+    let body = asker(&agent_tool("ask", "echo"));
+    let (one, two) = (app.run_body(&body).await, app.run_body(&body).await);
+    let diff = run_path(&one, &format!("diff/{}", two["id"].as_str().unwrap()));
+    app.get(&diff).await.expect(200);
+    let path = format!("/v1/threads/{}/fork", one["thread_id"].as_str().unwrap());
+    let fork = app.post(&path, &json!({"at_seq": 4})).await.expect(201);
+    let mut next = body.clone();
+    next["thread_id"] = fork["id"].clone();
+    let forked = app.run_body(&next).await;
+    assert_eq!(forked["answer"], "Done.");
+    assert_eq!(sub_runs(&app, &forked).await.len(), 1);
     assert_invariants(&app.db).await;
 }
 
@@ -448,10 +483,10 @@ async fn runs_that_wait_for_agents_keep_no_place_that_the_agents_need() {
     let app = TestApp::with(&settings).await;
     helper(&app, "echo", &[json!({"echo": true})], &[]).await;
     let body = asker(&agent_tool("ask", "echo"));
-    let runs = join_all((0..64).map(|_| app.start_run(&body))).await;
-    let ended = join_all(runs.iter().map(|run| app.rested(run))).await;
-    assert!(ended.iter().all(|run| run["answer"] == "Done."));
-    assert_eq!(count(&app.db, "SELECT count(*) FROM run WHERE status = 'completed'").await, 128);
+    for _ in 0..64 {
+        app.start_run(&body).await;
+    }
+    until(&app.db, "SELECT count(*) = 128 FROM run WHERE status = 'completed'").await;
     assert_invariants(&app.db).await;
 }
 
