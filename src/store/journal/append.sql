@@ -68,8 +68,7 @@ WITH guard AS (
        -- would still tell what there was when the statement began.
        AND (n_messages = $50 OR NOT $51)
        -- Nor does it begin to wait, nor a call wait no more, past an answer; nor past a wish to stop.
-       AND (n_answers = $66
-            OR ($10 NOT IN ('requires_action', 'queued') AND 'waiting' <> ALL ($35::text[])))
+       AND (n_answers = $66 OR ($10 NOT IN ('requires_action', 'queued') AND 'waiting' <> ALL ($35::text[])))
        AND ($10 NOT IN ('requires_action', 'queued') OR interrupt_requested_at IS NULL)
        -- Nor does anything go past a budget that was set since.
        AND (NOT budgeted OR $76)
