@@ -6,6 +6,7 @@ use agentling::app::Surroundings;
 use agentling::domain::run::RunStatus;
 use agentling::engine::CommitPoint;
 use futures::StreamExt as _;
+use futures::future::Either;
 use serde_json::{Value, json};
 
 use crate::engine::crash::{accept, ended, healthy};
@@ -47,17 +48,24 @@ async fn assert_same_story(db: &TestDb) {
     assert_invariants(db).await;
 }
 
+/// Waits until a process dies, or its run has ended; whether it has died.
+async fn dies(db: &TestDb, child: Child) -> bool {
+    let done = "SELECT count(*) = 1 FROM run WHERE ancestors = '{}' AND status = 'completed'";
+    let died = std::pin::pin!(child.died());
+    let ended = std::pin::pin!(until(db, done));
+    match futures::future::select(died, ended).await {
+        Either::Left((status, _)) => status.signal() == Some(SIGABRT),
+        Either::Right(_) => false,
+    }
+}
+
 /// Kills a process at its n-th append and lets another one end what it leaves; whether there was one.
 async fn survives(death: (CommitPoint, usize)) -> bool {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let agent = asker(&db, &tools).await;
     let run = accept(&db, &tools, &agent).await.id;
     let child = Child::steady(&db.url, &tools.host, Some(death));
-    let done = "SELECT count(*) = 1 FROM run WHERE ancestors = '{}' AND status = 'completed'";
-    let has_died = tokio::select! {
-        status = child.died() => { assert_eq!(status.signal(), Some(SIGABRT)); true }
-        () = until(&db, done) => false,
-    };
+    let has_died = dies(&db, child).await;
     assert_invariants(&db).await;
     let app = healthy(&db, &tools).await;
     assert_eq!(ended(&app, run).await.facts.status, RunStatus::Completed, "{death:?}");

@@ -227,6 +227,20 @@ async fn a_sub_run_that_a_caller_ends_is_an_outcome_and_one_that_is_resumed_goes
     }
 }
 
+/// All that a run started was cancelled for it, and what its call has done is not known.
+async fn assert_all_given_up(app: &TestApp, run: &Value) {
+    let outcome = &app.outcomes(run).await[0];
+    assert_eq!(outcome["kind"], "in_doubt");
+    let [middle] = sub_runs(app, run).await.try_into().unwrap();
+    assert_eq!(middle["status"], "cancelled");
+    let below = sub_runs(app, &middle).await;
+    assert_eq!(below.len(), 2);
+    assert!(below.iter().all(|sub_run| sub_run["status"] == "cancelled"));
+    if run["status"] == "cancelled" {
+        assert_eq!(run["stopped"]["calls_in_doubt"], json!([outcome["tool_call_id"]]));
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_ends_takes_all_that_it_started_with_it() {
     let app = TestApp::start().await;
@@ -268,20 +282,11 @@ async fn a_run_that_ends_takes_all_that_it_started_with_it() {
             _ => "cancelled",
         };
         let ended = app.rested(&run).await;
-        // Where it is slow, the time may be over before it has called anybody.
         assert_eq!(ended["status"], wanted, "{end}");
         at_rest(&app).await;
+        // Where it is slow, the time may be over before it has called anybody.
         if end != "timeout" {
-            let outcome = &app.outcomes(&run).await[0];
-            assert_eq!(outcome["kind"], "in_doubt");
-            let [middle] = sub_runs(&app, &run).await.try_into().unwrap();
-            assert_eq!(middle["status"], "cancelled");
-            let below = sub_runs(&app, &middle).await;
-            assert_eq!(below.len(), 2);
-            assert!(below.iter().all(|sub_run| sub_run["status"] == "cancelled"));
-            if end == "cancel" {
-                assert_eq!(ended["stopped"]["calls_in_doubt"], json!([outcome["tool_call_id"]]));
-            }
+            assert_all_given_up(&app, &ended).await;
         }
         assert_invariants(&app.db).await;
     }
