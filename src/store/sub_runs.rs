@@ -136,7 +136,7 @@ pub async fn abandoned(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreErr
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.critical())
+    .fetch_all(store.worker())
     .await
     .map_err(StoreError::of_read)?;
     let runs = rows.into_iter().map(|row| {
@@ -210,7 +210,7 @@ pub async fn erase_orphans(store: &Store, now: DateTime<Utc>) -> Result<u64, Sto
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.critical())
+    .fetch_all(store.worker())
     .await
     .map_err(StoreError::of_read)?;
     let mut n_erased = 0;
