@@ -19,6 +19,7 @@ mod compaction;
 mod context;
 mod diagnosis;
 mod diff;
+mod done;
 mod driver;
 mod dry_run;
 pub mod feed;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::compaction::{Compactor, Shortening, shorten};
+pub(super) use super::done::Done;
 use super::feed::Publisher;
 use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
@@ -32,22 +33,6 @@ use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
-
-/// An effect that is over.
-pub(super) struct Done {
-    /// Which one.
-    pub(super) effect: Effect,
-    /// What came of it.
-    pub(super) input: Input,
-    /// The request to a model that it made, if it made one.
-    pub(super) sent: Option<Sent>,
-    /// What the operator should know of a failure.
-    pub(super) operator_detail: Option<String>,
-    /// What a call took that leaves nothing on record.
-    pub(super) spent: Option<Usage>,
-    /// How long to wait before the model is asked again.
-    pub(super) pause: Option<Duration>,
-}
 
 /// Performs the effects of one run.
 pub(super) struct Performer {
@@ -264,12 +249,6 @@ impl Performer {
             attempt,
             epoch: self.epoch,
         }
-    }
-}
-
-impl Done {
-    pub(super) fn of(effect: Effect, input: Input) -> Self {
-        Self { effect, input, sent: None, operator_detail: None, spent: None, pause: None }
     }
 }
 
