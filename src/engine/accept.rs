@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Context, steer};
-use crate::domain::agent::{AgentSpec, Metadata};
+use super::{Context, steer, sub_runs};
+use crate::domain::agent::{Agent, AgentSpec, Metadata};
 use crate::domain::budget::Budget;
 use crate::domain::id::{KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
@@ -133,7 +133,12 @@ async fn prepare(
     tenant: &TenantId,
     start: StartRun,
 ) -> Result<NewRun, AgentlingError> {
-    let agent = choose_agent(context, tenant, start.agent).await?;
+    let agent = choose_agent(context, tenant, start.agent.clone()).await?;
+    Ok(assembled(context, agent, start))
+}
+
+/// A run of an agent as it is accepted.
+pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> NewRun {
     let (clock, ids) = (&context.parts.clock, &context.parts.ids);
     let now = clock.now();
     let (new_thread, thread_id, reset) = match start.thread {
@@ -146,9 +151,7 @@ async fn prepare(
         }
     };
     let budget = start.budget.or(agent.spec.budget);
-    let prices = &context.parts.prices;
-    let mut models = std::iter::once(&agent.spec.model).chain(&agent.spec.model.fallbacks);
-    let is_priced = models.all(|model| prices.of(model).is_some());
+    let is_priced = is_priced(context, &agent.spec);
     let timeout = start
         .run_timeout
         .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
@@ -156,12 +159,13 @@ async fn prepare(
         .chain(budget.time_ms.map(Duration::from_millis))
         .min();
     let (agent_id, agent_version) = agent.stored.unzip();
-    Ok(NewRun {
+    NewRun {
         run: Run {
             id: start.id.unwrap_or_else(|| RunId::from(ids.sortable())),
             thread_id,
             agent_id: agent_id.map(Into::into),
             agent_version,
+            parent: None,
             metadata: start.metadata,
             created_at: now,
             budget,
@@ -181,7 +185,14 @@ async fn prepare(
         firing: start.firing,
         key: start.key,
         is_priced,
-    })
+    }
+}
+
+/// Whether it is known what every model costs that an agent may ask.
+pub(super) fn is_priced(context: &Context, spec: &AgentSpec) -> bool {
+    let prices = &context.parts.prices;
+    let mut models = std::iter::once(&spec.model).chain(&spec.model.fallbacks);
+    models.all(|model| prices.of(model).is_some())
 }
 
 /// A thread without history or labels.
@@ -206,6 +217,13 @@ pub(super) struct Chosen {
     stored: Option<(Uuid, i32)>,
 }
 
+impl Chosen {
+    /// A version of a stored one.
+    pub(super) fn stored(agent: Agent) -> Self {
+        Self { stored: Some((agent.id.uuid(), agent.version)), spec: agent.spec }
+    }
+}
+
 pub(super) async fn choose_agent(
     context: &Context,
     tenant: &TenantId,
@@ -215,6 +233,7 @@ pub(super) async fn choose_agent(
         WhichAgent::Inline(spec) => {
             super::agents::check(&context.parts, &spec, "/agent")?;
             super::secrets::check(context, tenant, &spec, "/agent").await?;
+            sub_runs::check(context, tenant, (&spec, "/agent")).await?;
             Ok(Chosen { spec: *spec, stored: None })
         }
         WhichAgent::Stored(which, version) => {
@@ -223,7 +242,7 @@ pub(super) async fn choose_agent(
             if agent.archived_at.is_some() {
                 return Err(AgentlingError::Gone { kind: "agent" });
             }
-            Ok(Chosen { stored: Some((agent.id.uuid(), agent.version)), spec: agent.spec })
+            Ok(Chosen::stored(agent))
         }
     }
 }

@@ -20,6 +20,7 @@ mod compaction;
 mod context;
 mod diagnosis;
 mod diff;
+mod done;
 mod driver;
 mod dry_run;
 mod equip;
@@ -44,6 +45,7 @@ pub mod secrets;
 mod sent;
 pub mod servers;
 mod steer;
+mod sub_runs;
 mod tail;
 mod takeover;
 mod tally;
@@ -211,6 +213,20 @@ impl Engine {
         at: &str,
     ) -> Result<(), AgentlingError> {
         secrets::check(&self.context, tenant, spec, at).await
+    }
+
+    /// Whether every agent is there that an agent has as a tool. `at` is the pointer to the agent in the
+    /// caller's document.
+    ///
+    /// # Errors
+    /// With the first that is not, or when the database does not answer.
+    pub async fn check_sub_agents(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+        at: &str,
+    ) -> Result<(), AgentlingError> {
+        sub_runs::check(&self.context, tenant, (spec, at)).await
     }
 
     /// How a thread that is created now frames its history.

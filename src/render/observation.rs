@@ -56,6 +56,7 @@ impl From<&AgentSpec> for OutputLimits {
         let bound = |tool: &ToolSpec| match tool {
             ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
             ToolSpec::Client(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+            ToolSpec::Agent(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
             ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => None,
         };
         Self {

@@ -35,6 +35,7 @@ pub mod schedules;
 pub mod secrets;
 pub mod steer;
 pub mod steps;
+pub mod sub_runs;
 pub mod thread_queue;
 pub mod threads;
 pub mod vacuum;
