@@ -148,6 +148,9 @@ pub enum AgentlingError {
     /// A run names an agent that does not exist.
     #[error("there is no such agent")]
     UnknownAgent,
+    /// A tool names an agent that does not exist.
+    #[error("a tool names an agent that does not exist")]
+    UnknownSubAgent(Finding),
     /// A request is well-formed but says something that cannot be.
     #[error("the request does not validate: {}", first_message(.0))]
     Invalid(Vec<Finding>),
@@ -231,6 +234,7 @@ impl AgentlingError {
             | Self::IdConflict(_)
             | Self::PreconditionFailed
             | Self::UnknownAgent
+            | Self::UnknownSubAgent(_)
             | Self::Invalid(_)
             | Self::InvalidToolSchema(_)
             | Self::SchemaTooComplex(_)

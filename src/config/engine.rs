@@ -29,6 +29,11 @@ pub(super) const PER_TENANT: Setting = Setting::plain(
     "how many runs of one tenant all servers together work on at once",
 )
 .or("1000");
+pub(super) const MAX_DEPTH: Setting = Setting::plain(
+    "AGENTLING_AGENT_DEPTH",
+    "how deep agents may start runs of each other; 0 lets none start any",
+)
+.or("8");
 pub(super) const NOTIFY: Setting = Setting::plain(
     "AGENTLING_NOTIFY",
     "`on` or `off`: whether servers tell each other over LISTEN and NOTIFY where to look; without it \
@@ -111,6 +116,8 @@ pub struct Engine {
     pub role: Role,
     /// The most runs of a tenant at once.
     pub per_tenant: u32,
+    /// How many runs may start each other in a row.
+    pub max_depth: usize,
     /// Whether servers send each other hints.
     pub notify: bool,
     /// The lag of the process beyond which it takes no runs.
@@ -131,6 +138,7 @@ impl Engine {
         let drain = reader.secs(DRAIN, (0, 3600));
         let role = reader.required(ROLE, Role::parse);
         let per_tenant = reader.number(PER_TENANT, (1, 1_000_000));
+        let max_depth = reader.number(MAX_DEPTH, (0, 64));
         let notify = reader.required(NOTIFY, on_or_off);
         let lag_limit = reader.millis(LAG_LIMIT, (1, HOUR_MS));
         let wait_limit = reader.millis(WAIT_LIMIT, (1, HOUR_MS));
@@ -144,6 +152,7 @@ impl Engine {
             drain: drain?,
             role: role?,
             per_tenant: per_tenant?,
+            max_depth: usize::try_from(max_depth?).ok()?,
             notify: notify?,
             lag_limit: lag_limit?,
             wait_limit: wait_limit?,

@@ -83,6 +83,7 @@ const BEFORE_KEYS: &[Setting] = &[
     engine::ROLE,
     engine::PER_TENANT,
     engine::OLD_TRANSACTION,
+    engine::MAX_DEPTH,
     engine::NOTIFY,
     engine::LAG_LIMIT,
     engine::WAIT_LIMIT,

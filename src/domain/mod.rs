@@ -27,6 +27,7 @@
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
 //! | secret, origin | a value that a tenant keeps here and nobody reads / where it may be sent |
 //! | profile | what a model behind a transport can do |
+//! | sub-run, parent, ancestors | a run that a call of another starts / that run / that run and those it was started for |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
 //! | skill, front matter | instructions and tools that are loaded when a task calls for them / what heads their file |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
@@ -36,6 +37,7 @@
 //! | caller, tenant | who asks, for whom |
 
 pub mod agent;
+pub mod agent_tool;
 pub mod budget;
 pub mod caller;
 pub mod condition;
@@ -68,6 +70,7 @@ pub mod script;
 pub mod secret;
 pub mod skill;
 pub mod step;
+pub mod sub_run;
 pub mod tag;
 pub mod thread;
 pub mod tool;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use super::agent_tool::AgentTool;
 use super::id::CallId;
 use super::mcp::McpTool;
 pub use super::outcome::{
@@ -34,6 +35,8 @@ pub enum ToolSpec {
     Client(ClientTool),
     /// Tools of an MCP server.
     Mcp(McpTool),
+    /// An agent, which a call starts a run of.
+    Agent(AgentTool),
     /// A tool of the server itself.
     Builtin(BuiltinTool),
 }
@@ -44,6 +47,7 @@ impl ToolSpec {
         match self {
             Self::Http(tool) => Some(&tool.name),
             Self::Client(tool) => Some(&tool.name),
+            Self::Agent(tool) => Some(&tool.name),
             Self::Mcp(_) => None,
             Self::Builtin(tool) => Some(tool.name.label()),
         }
@@ -141,6 +145,7 @@ impl HttpTool {
         };
         WaitRules {
             by_client: false,
+            by_run: None,
             approval: self.approval != Approval::NEVER,
             on_in_doubt,
             answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),

@@ -1,14 +1,16 @@
-//! Waiting for callers: what a run or a call waits for, and what callers answer.
+//! Waiting: what a run or a call waits for, and what callers and sub-runs answer.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::id::CallId;
+use super::id::{AgentId, CallId};
+use super::sub_run::SubRun;
 use super::tool::{ToolFailure, ToolOutput};
 use crate::labels;
 
 labels! {
-    /// What a run with status `requires_action` waits for. Calls wait for the first three.
+    /// What a run with status `requires_action` waits for. Calls wait for the first three, and for
+    /// sub-runs: a run that waits for nothing else goes on by itself, so it is `queued`.
     WaitReason {
         /// The results of calls that the caller runs.
         ToolResults = "tool_results",
@@ -18,6 +20,8 @@ labels! {
         InDoubt = "in_doubt",
         /// More budget.
         BudgetExhausted = "budget_exhausted",
+        /// The ends of its sub-runs; nobody has to do anything.
+        SubRuns = "sub_runs",
     }
 }
 
@@ -123,6 +127,20 @@ pub struct WaitRules {
     pub answer_ms: u64,
     /// How long an unknown outcome is held, in milliseconds.
     pub hold_ms: u64,
+    /// The run that it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_run: Option<Delegate>,
+}
+
+/// What a call starts a run of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegate {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its version, which is settled when the call is made.
+    pub version: i32,
+    /// How long the run is waited for, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 impl WaitRules {
@@ -133,15 +151,15 @@ impl WaitRules {
         on_in_doubt: OnInDoubt::Observe,
         answer_ms: ANSWER_TIMEOUT_MS,
         hold_ms: HOLD_TIMEOUT_MS,
+        by_run: None,
     };
 
     /// How long a wait of this kind lasts at most, in milliseconds.
     pub const fn bound_ms(self, reason: WaitReason) -> u64 {
-        match reason {
-            WaitReason::InDoubt => self.hold_ms,
-            WaitReason::ToolResults | WaitReason::Approval | WaitReason::BudgetExhausted => {
-                self.answer_ms
-            }
+        match (reason, self.by_run) {
+            (WaitReason::InDoubt, _) => self.hold_ms,
+            (WaitReason::SubRuns, Some(delegate)) => delegate.timeout_ms,
+            _ => self.answer_ms,
         }
     }
 }
@@ -151,9 +169,13 @@ impl WaitRules {
 pub struct RequiresAction {
     /// What for. Where calls wait for different things, that of the first one.
     pub reason: WaitReason,
-    /// The calls that wait, in call order.
+    /// The calls that wait for a caller, in call order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<WaitingCall>,
+    /// The sub-runs that are waited for, in call order. The run itself shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(ignore)]
+    pub sub_runs: Vec<SubRun>,
 }
 
 /// A call that waits for a caller.

@@ -20,6 +20,7 @@ mod compaction;
 mod context;
 mod diagnosis;
 mod diff;
+mod done;
 mod driver;
 mod dry_run;
 mod equip;
@@ -45,6 +46,7 @@ mod sent;
 pub mod servers;
 mod skills;
 mod steer;
+mod sub_runs;
 mod tail;
 mod takeover;
 mod tally;
@@ -246,6 +248,20 @@ impl Engine {
         spec: &SkillSpec,
     ) -> Result<(), AgentlingError> {
         secrets::check_tools(&self.context, tenant, &spec.tools, "").await
+    }
+
+    /// Whether every agent is there that an agent has as a tool. `at` is the pointer to the agent in the
+    /// caller's document.
+    ///
+    /// # Errors
+    /// With the first that is not, or when the database does not answer.
+    pub async fn check_sub_agents(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+        at: &str,
+    ) -> Result<(), AgentlingError> {
+        sub_runs::check(&self.context, tenant, (spec, at)).await
     }
 
     /// How a thread that is created now frames its history.

@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::compaction::{Compactor, Shortening, shorten};
+pub(super) use super::done::Done;
 use super::feed::Publisher;
 use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
+use super::sub_runs::Family;
 use super::{Context, ask, relay, sanitise};
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
@@ -32,22 +34,6 @@ use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
 
-/// An effect that is over.
-pub(super) struct Done {
-    /// Which one.
-    pub(super) effect: Effect,
-    /// What came of it.
-    pub(super) input: Input,
-    /// The request to a model that it made, if it made one.
-    pub(super) sent: Option<Sent>,
-    /// What the operator should know of a failure.
-    pub(super) operator_detail: Option<String>,
-    /// What a call took that leaves nothing on record.
-    pub(super) spent: Option<Usage>,
-    /// How long to wait before the model is asked again.
-    pub(super) pause: Option<Duration>,
-}
-
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
@@ -62,6 +48,7 @@ pub(super) struct Performer {
     /// turn, retries and pauses included.
     began: (u32, Duration),
     compactor: Compactor,
+    family: Family,
     in_flight: Option<InFlight>,
 }
 
@@ -84,6 +71,7 @@ impl Performer {
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
+            family: Family::of(&claim.tenant, loaded),
             in_flight: None,
         }
     }
@@ -91,6 +79,11 @@ impl Performer {
     /// Lets a failed call be tried again where a shorter conversation helps.
     pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
         self.compactor.reconsider(done, state, history);
+    }
+
+    /// The tools that the run has from the start.
+    pub(super) fn tools(&self) -> &ToolSet {
+        self.prompter.own_tools()
     }
 
     /// Waits this long before the next model call, and only before that one.
@@ -141,13 +134,16 @@ impl Performer {
                 let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
-                let freshness = self.freshness.clone();
+                let (freshness, family) = (self.freshness.clone(), self.family.clone());
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
                     freshness.fresh().await;
                     in_flight.inspect(|in_flight| in_flight.begin(&context));
                     let call = (effect, &*call, shortening);
-                    ask_or_shorten(&context, &tools, call, &publisher, &predecessor).await
+                    let asked = ask_or_shorten(&context, &tools, call, &publisher, &predecessor);
+                    let mut done = asked.await;
+                    family.settle(&context, &tools, &mut done.input).await;
+                    done
                 })
             }
             Effect::CallTool { call_id, attempt } => {
@@ -253,12 +249,6 @@ impl Performer {
             attempt,
             epoch: self.epoch,
         }
-    }
-}
-
-impl Done {
-    pub(super) fn of(effect: Effect, input: Input) -> Self {
-        Self { effect, input, sent: None, operator_detail: None, spent: None, pause: None }
     }
 }
 

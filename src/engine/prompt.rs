@@ -116,6 +116,11 @@ impl Prompter {
         }
     }
 
+    /// What the model may call from the start.
+    pub(super) fn own_tools(&self) -> &ToolSet {
+        &self.tools
+    }
+
     /// What the model may call after a history.
     pub(super) fn tools(&self, steps: &[StepContent]) -> Arc<ToolSet> {
         self.tools.after(steps)

@@ -9,7 +9,7 @@ use crate::domain::memory::Finding;
 use crate::domain::skill::{Skill, SkillSpec};
 use crate::domain::tool::ToolSpec;
 use crate::error::AgentlingError;
-use crate::store::skills;
+use crate::store::{StoreError, skills};
 use crate::tools::{MAX_TOOLS, Toolbox};
 
 /// Whether the tools of a skill can be stored, as those of an agent.
@@ -23,7 +23,7 @@ pub(super) async fn pinned(
     context: &Context,
     tenant: &TenantId,
     spec: &AgentSpec,
-) -> Result<Vec<Skill>, AgentlingError> {
+) -> Result<Vec<Skill>, StoreError> {
     if spec.skills.is_empty() {
         return Ok(Vec::new());
     }

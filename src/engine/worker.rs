@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::driver::Driver;
 use super::relay::relay_loop;
-use super::{Context, steer};
+use super::{Context, steer, sub_runs};
 use crate::domain::fault::Fault;
 use crate::store::lease::{self, Claim, Terms};
 use crate::store::{StoreError, answers, budget, deltas, idempotency, vacuum};
@@ -140,6 +140,7 @@ async fn sweep(context: &Context) {
         context.claimable();
     }
     swept("threads", steer::sweep(context).await);
+    swept("sub-runs", sub_runs::sweep(context).await);
     swept("idempotency keys", idempotency::forget_old(store).await);
     swept("deltas", deltas::forget_old(store).await);
 }

@@ -201,14 +201,22 @@ fn never_run(part: &ToolCallPart, kind: OutcomeKind) -> PlannedCall {
 fn close_open(draft: &mut Draft<'_>, kind: OutcomeKind) {
     let open: Vec<Call> = draft.state.open_calls().cloned().collect();
     for call in open {
+        let is_delegated = call.waits == Some(WaitReason::SubRuns);
         let is_out = call.attempt > 0;
         match draft.answer_to(&call) {
             Some(CallAnswer::Retry) => close(draft, &call, kind),
             Some(answer) if answer.is_outcome() => wait::apply(draft, &call, answer),
+            _ if is_delegated => abandon(draft, &call),
             _ if is_out && !may_repeat(&call.planned) => close(draft, &call, OutcomeKind::InDoubt),
             _ => close(draft, &call, kind),
         }
     }
+}
+
+/// Gives up a sub-run, which is cancelled for it: what it has done by then stays done.
+fn abandon(draft: &mut Draft<'_>, call: &Call) {
+    let outcome = ToolOutcome { attempts: 1, ..unrun(&call.planned, OutcomeKind::InDoubt) };
+    draft.push(Record::CallEnded { outcome });
 }
 
 pub(super) fn close(draft: &mut Draft<'_>, call: &Call, kind: OutcomeKind) {

@@ -81,6 +81,7 @@ fn bound(tool: &ToolSpec) -> Option<(String, u32)> {
     match tool {
         ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
         ToolSpec::Client(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+        ToolSpec::Agent(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
         ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => None,
     }
 }

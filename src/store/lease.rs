@@ -21,7 +21,13 @@ pub const MAX_CLAIMS: i32 = 5;
 
 /// The newest format of journals that this version goes on with. Runs of newer formats are left to
 /// newer workers.
-pub const NEWEST_FORMAT: i16 = 1;
+pub const NEWEST_FORMAT: i16 = FAMILY_FORMAT;
+
+/// The format that every version goes on with.
+pub(super) const FIRST_FORMAT: i16 = 1;
+
+/// The format of sub-runs and of runs that have some.
+pub(super) const FAMILY_FORMAT: i16 = 2;
 
 /// How runs are claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

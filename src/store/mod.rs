@@ -36,6 +36,7 @@ pub mod secrets;
 pub mod skills;
 pub mod steer;
 pub mod steps;
+pub mod sub_runs;
 pub mod thread_queue;
 pub mod threads;
 pub mod vacuum;

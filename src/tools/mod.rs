@@ -229,6 +229,6 @@ fn mcp_servers(spec: &AgentSpec) -> BTreeSet<&str> {
 }
 
 fn elsewhere() -> ToolCallError {
-    let message = "the tool is run by the caller".to_owned();
+    let message = "the tool is not run by the server".to_owned();
     ToolCallError { kind: OutcomeKind::Execution, type_name: "InvalidTool", message }
 }

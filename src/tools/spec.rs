@@ -12,8 +12,10 @@ use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
 use crate::domain::mcp::{McpRules, McpTool};
-use crate::domain::tool::{ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec};
-use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
+use crate::domain::tool::{
+    AgentTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec,
+};
+use crate::domain::wait::{Approval, MAX_WAIT_MS, OnInDoubt};
 use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 
 /// The most tools that a model is told of.
@@ -106,6 +108,7 @@ impl Check<'_> {
                 ToolSpec::Http(tool) => self.http(tool, &at),
                 ToolSpec::Client(tool) => self.client(tool, &at),
                 ToolSpec::Mcp(tool) => self.mcp(tool, &at),
+                ToolSpec::Agent(tool) => self.agent(tool, &at),
                 ToolSpec::Builtin(_) => {}
             }
         }
@@ -143,6 +146,26 @@ impl Check<'_> {
         for (pointer, message) in rule_flaws(&tool.rules) {
             self.invalid(&format!("{at}/rules{pointer}"), message);
         }
+        if let Some(approval) = &tool.rules.approval {
+            self.condition(approval, &Value::Null, &format!("{at}/rules"));
+        }
+    }
+
+    /// When a person is asked about a call.
+    fn condition(&mut self, approval: &Approval, parameters: &Value, at: &str) {
+        for text in asking::faults(approval, parameters) {
+            self.invalid(&format!("{at}/approval/when"), &text);
+        }
+    }
+
+    fn agent(&mut self, tool: &AgentTool, at: &str) {
+        self.told((&tool.name, &tool.description), &tool.parameters(), at);
+        self.bound(tool.timeout_ms, MAX_WAIT_MS, &format!("{at}/timeout_ms"));
+        self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
+        self.condition(&tool.approval, &tool.parameters(), at);
+        if tool.max_output_chars == Some(0) {
+            self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
+        }
     }
 
     /// A number of milliseconds.
@@ -156,9 +179,7 @@ impl Check<'_> {
     fn waits(&mut self, tool: &HttpTool, at: &str) {
         self.bound(tool.hold_timeout_ms, MAX_WAIT_MS, &format!("{at}/hold_timeout_ms"));
         self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
-        for text in asking::faults(&tool.approval, &tool.parameters) {
-            self.invalid(&format!("{at}/approval/when"), &text);
-        }
+        self.condition(&tool.approval, &tool.parameters, at);
         let pointer = format!("{at}/probe_url");
         match (&tool.probe_url, tool.on_in_doubt) {
             (Some(url), _) => self.url((url, &tool.parameters), &pointer),

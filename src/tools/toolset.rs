@@ -22,8 +22,8 @@ use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::skill::{LOAD_SKILL, Skill, brought};
 use crate::domain::step::{ErrorDetail, StepContent};
 use crate::domain::tool::{
-    EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
-    Verdict,
+    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
+    ToolSpec, Verdict,
 };
 use crate::domain::wait::WaitRules;
 
@@ -52,6 +52,7 @@ impl std::fmt::Debug for LogText {
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
     declared: BTreeMap<String, Arc<Entry>>,
+    agents: BTreeMap<String, AgentTool>,
     answer: Checked,
     has_output_schema: bool,
     shelf: Arc<Shelf>,
@@ -85,7 +86,7 @@ enum Runs {
     Here(Box<HttpCall>),
     /// An MCP server.
     Mcp(Box<McpCall>),
-    /// The caller.
+    /// The caller, or a run of another agent.
     Elsewhere,
 }
 
@@ -95,7 +96,7 @@ pub(super) enum Reading<'a> {
     Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
     /// It goes to an MCP server.
     Mcp { call: &'a McpCall, arguments: &'a str, parallel_safe: bool, waits: WaitRules },
-    /// The caller runs it.
+    /// The caller or a run of another agent does it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
     Answer(Box<Output>),
@@ -119,6 +120,7 @@ impl ToolSet {
         Self {
             definitions,
             declared,
+            agents: spec.tools.iter().filter_map(agent_tool).collect(),
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
             shelf: Arc::default(),
@@ -184,6 +186,11 @@ impl ToolSet {
     /// where there are skills, and `final_answer`.
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.definitions
+    }
+
+    /// The declaration of a tool that is an agent.
+    pub fn agent_tool(&self, name: &str) -> Option<&AgentTool> {
+        self.agents.get(name)
     }
 
     /// What the machine has to know about every call of a reply, in call order.
@@ -336,15 +343,12 @@ fn is_announceable(name: &str) -> bool {
 /// What the model is told about a declared tool; `None` for one of the server itself.
 pub(super) fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
     let (name, description, parameters) = match tool {
-        ToolSpec::Http(tool) => (&tool.name, &tool.description, &tool.parameters),
-        ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
+        ToolSpec::Http(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
+        ToolSpec::Client(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
+        ToolSpec::Agent(tool) => (&tool.name, &tool.description, tool.parameters()),
         ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
     };
-    Some(ToolDefinition {
-        name: name.clone(),
-        description: description.clone(),
-        parameters: parameters.clone(),
-    })
+    Some(ToolDefinition { name: name.clone(), description: description.clone(), parameters })
 }
 
 /// A declared tool under its name.
@@ -395,8 +399,21 @@ fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Ent
             asks: Asks::Never,
             redact: None,
         },
+        ToolSpec::Agent(tool) => Entry {
+            call: Ok(Runs::Elsewhere),
+            parameters: schemas.get(&tool.parameters(), Unnamed::Refused),
+            parallel_safe: tool.parallel_safe,
+            waits: tool.wait_rules(),
+            asks: Asks::of(&tool.approval),
+            redact: None,
+        },
         ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
     })
+}
+
+fn agent_tool(tool: &ToolSpec) -> Option<(String, AgentTool)> {
+    let ToolSpec::Agent(tool) = tool else { return None };
+    Some((tool.name.clone(), tool.clone()))
 }
 
 /// The refusal of arguments that do not fit, which names every problem.

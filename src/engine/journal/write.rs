@@ -136,6 +136,8 @@ impl Journal {
             events: Vec::new(),
             draws: Draws::default(),
             pins: None,
+            sub_runs: Vec::new(),
+            parent: None,
             requests: stamp
                 .sent
                 .iter()

@@ -46,6 +46,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::IdConflict(_) => say(Kind::IdConflict),
         Error::PreconditionFailed => say(Kind::PreconditionFailed),
         Error::UnknownAgent => say(Kind::UnknownAgent),
+        Error::UnknownSubAgent(place) => at(Kind::UnknownAgent, place),
         Error::InvalidToolSchema(place) => at(Kind::InvalidToolSchema, place),
         Error::SchemaTooComplex(place) => at(Kind::SchemaTooComplex, place),
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),

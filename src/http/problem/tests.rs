@@ -88,6 +88,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::TenantQueueFull { limit: 1_000 }, "tenant-queue-full"),
         (E::BudgetExhausted, "budget-exhausted"),
         (E::UnknownAgent, "unknown-agent"),
+        (E::UnknownSubAgent(finding()), "unknown-agent"),
         (E::invalid("/a", "code", "words"), "validation-failed"),
         (E::InvalidToolSchema(finding()), "invalid-tool-schema"),
         (E::SchemaTooComplex(finding()), "schema-too-complex"),

@@ -356,8 +356,9 @@ impl CallShape {
         };
         let arguments = if self.same { "{}".to_owned() } else { planned.arguments };
         let (parallel_safe, waits) = (self.parallel_safe, self.waits);
-        // What a caller runs is never sent.
-        let effect = if waits.by_client { EffectClass::Pure } else { self.effect };
+        // What a caller or a sub-run does is never sent.
+        let is_elsewhere = waits.by_client || waits.by_run.is_some();
+        let effect = if is_elsewhere { EffectClass::Pure } else { self.effect };
         PlannedCall { arguments, effect, parallel_safe, waits, ..planned }
     }
 }

@@ -63,10 +63,12 @@ pub async fn shortages(
              FROM run r
             CROSS JOIN json_to_recordset(($3::text)::json)
                            AS a(resource text, target bigint, spend bigint, strict boolean)
-            CROSS JOIN LATERAL (VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
-                                       ('key', r.key_id), ('agent', r.agent_id),
-                                       ('thread', r.thread_id), ('run', r.run_id))
-                           AS o(scope, owner_id)
+            CROSS JOIN LATERAL (
+                  VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
+                         ('key', r.key_id), ('agent', r.agent_id),
+                         ('thread', r.thread_id), ('run', r.run_id)
+                   UNION ALL
+                  SELECT 'run', unnest(r.ancestors)) AS o(scope, owner_id)
              JOIN budget b
                ON b.tenant_id = r.tenant_id
               AND b.scope = o.scope

@@ -196,7 +196,7 @@ async fn mark(store: &Store, tenant: &TenantId, owner: BudgetOwner) -> Result<()
                             WHEN 'key' THEN key_id = $3
                             WHEN 'agent' THEN agent_id = $3
                             WHEN 'thread' THEN thread_id = $3
-                            ELSE run_id = $3 END
+                            ELSE run_id = $3 OR $3 = ANY (ancestors) END
               ORDER BY run_id
                 FOR UPDATE
          )

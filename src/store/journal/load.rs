@@ -136,7 +136,8 @@ async fn read_row(
 ) -> Result<Option<LoadRow>, StoreError> {
     sqlx::query_as!(
         LoadRow,
-        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.status, r.stop_reason,
+        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.parent_call_id,
+                  r.ancestors, r.status, r.stop_reason,
                   r.answer, r.output::text AS output, r.failure::text AS failure, r.turn, r.attempt,
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.redactions::text AS "redactions!",
@@ -201,6 +202,8 @@ struct LoadRow {
     thread_id: Uuid,
     agent_id: Option<Uuid>,
     agent_version: Option<i32>,
+    parent_call_id: Option<String>,
+    ancestors: Vec<Uuid>,
     status: String,
     stop_reason: Option<String>,
     answer: Option<String>,
@@ -252,6 +255,8 @@ impl LoadRow {
             thread_id: self.thread_id,
             agent_id: self.agent_id,
             agent_version: self.agent_version,
+            parent_call_id: self.parent_call_id,
+            ancestors: self.ancestors,
             status: self.status,
             stop_reason: self.stop_reason,
             answer: self.answer,

@@ -96,11 +96,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::domain::id::SkillId;
     use crate::domain::mcp::ListedTool;
 
     fn agent(tools: &Value) -> AgentSpec {
         let model = json!({"provider": "scripted", "name": "s"});
         serde_json::from_value(json!({"name": "a", "model": model, "tools": tools})).unwrap()
+    }
+
+    fn skill(tools: &Value) -> Skill {
+        let skill = json!({"name": "s", "description": "d", "instructions": "i", "tools": tools});
+        Skill {
+            id: SkillId::from(uuid::Uuid::nil()),
+            version: 1,
+            spec: serde_json::from_value(skill).unwrap(),
+            created_at: chrono::DateTime::UNIX_EPOCH,
+            updated_at: chrono::DateTime::UNIX_EPOCH,
+            archived_at: None,
+        }
     }
 
     fn offer(server: &str, more: &Value, tools: &[&str]) -> (String, Offer) {
@@ -132,6 +145,16 @@ mod tests {
         ]);
         let expected = ["one__open", "one__look", "only", "two__look", "two__final_answer"];
         assert_eq!(names(&pin(&agent, &[], &offers)), expected);
+    }
+
+    #[test]
+    fn a_tool_of_a_skill_keeps_its_name_whatever_a_server_calls_its_own() {
+        let agent = agent(&json!([{"kind": "mcp", "server": "one"}]));
+        let skill: Skill = skill(&json!([
+            {"kind": "client", "name": "reef", "parameters": {"type": "object"}},
+        ]));
+        let offers = BTreeMap::from([offer("one", &json!({}), &["reef", "look"])]);
+        assert_eq!(names(&pin(&agent, &[skill], &offers)), ["one__reef", "look"]);
     }
 
     #[test]

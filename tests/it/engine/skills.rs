@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, ModelReply, TestApp, assert_invariants, count, tool};
+use crate::support::{
+    FakeMcp, FakeModel, ModelReply, TestApp, assert_invariants, count, tool, tool_listed,
+};
 
 const LOAD: &str = r#"{"name":"sail"}"#;
 
@@ -273,5 +275,40 @@ async fn a_skill_that_is_loaded_with_the_answer_does_not_make_it_be_told_twice()
     let roles: Vec<Value> =
         model.requests()[1].messages().iter().map(|message| message["role"].clone()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "system", "user"]);
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_run_has_the_tools_of_servers_and_of_skills_and_each_keeps_its_name() {
+    let listed = json!([tool_listed("look", "Looks."), tool_listed("reef", "Reefs.")]);
+    let server = FakeMcp::start(listed).await;
+    let app = TestApp::reaching(&[server.port], &[]).await;
+    app.register("s", &server.url(), &json!({})).await;
+    let reef = tool(&app.tools, "reef", "pure", &open());
+    app.post("/v1/skills", &skill("Reef.", &[reef])).await.expect(201);
+    let replies = [
+        ModelReply::call("load_skill", LOAD),
+        ModelReply::calls(&[("reef", "{}"), ("s__reef", "{}"), ("look", "{}")]),
+        ModelReply::text("Done."),
+    ];
+    let model = FakeModel::start(replies).await;
+    let agent = agent(&model, &[json!({ "kind": "mcp", "server": "s" })]);
+    let first = ["look", "s__reef", "load_skill", "final_answer"];
+    let then = ["look", "s__reef", "reef", "load_skill", "final_answer"];
+    let thread = app.post("/v1/threads", &json!({})).await.expect(201);
+    assert_eq!(rendered(&app, &agent, &thread["id"]).await, first);
+    let run = app.run(&agent, "sail on").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let requests = model.requests();
+    assert_eq!(declared(&requests[0].body), first);
+    assert_eq!(declared(&requests[1].body), then);
+    let outcomes = app.outcomes(&run).await;
+    assert!(outcomes.iter().all(|outcome| outcome["kind"] == "success"), "{outcomes:?}");
+    assert_eq!(app.tools.seen().len(), 1, "the skill's tool is its own");
+    assert_eq!(server.seen("tools/call").len(), 2);
+    assert_eq!(rendered(&app, &agent, &run["thread_id"]).await, then);
+    let asked = server.seen("tools/list").len();
+    replayed(&app, &run).await;
+    assert_eq!(server.seen("tools/list").len(), asked, "it is driven again without the server");
     assert_invariants(&app.db).await;
 }

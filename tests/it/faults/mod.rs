@@ -96,6 +96,7 @@ mod soak;
 mod steer;
 mod strangers;
 mod streams;
+mod sub_runs;
 mod waits;
 
 use std::fs;

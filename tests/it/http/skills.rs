@@ -173,11 +173,16 @@ async fn the_tools_of_a_skill_are_judged_like_those_of_an_agent() {
     };
     let http = |url: &str| json!({ "kind": "http", "name": "t", "url": url, "parameters": { "type": "object" } });
     let reserved = client_tool("load_skill");
+    let mut keyed = http("https://example.com/");
+    keyed["headers"] = json!({ "Authorization": { "secret": "missing" } });
     for (body, slug) in [
         (tools(json!([client_tool("t"), client_tool("t")])), "tool-name-conflict"),
         (tools(json!([http("https://169.254.169.254/")])), "egress-denied"),
         (tools(json!([reserved])), "validation-failed"),
         (tools(json!([{ "kind": "builtin", "name": "final_answer" }])), "validation-failed"),
+        (tools(json!([{ "kind": "mcp", "server": "s" }])), "validation-failed"),
+        (tools(json!([{ "kind": "agent", "name": "b", "agent": "b" }])), "validation-failed"),
+        (tools(json!([keyed])), "validation-failed"),
     ] {
         let status = if slug == "tool-name-conflict" { 409 } else { 422 };
         app.post("/v1/skills", &body).await.expect_problem(status, slug);

@@ -65,6 +65,8 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         requests: Vec::new(),
         pins: None,
         draws: Draws::default(),
+        sub_runs: Vec::new(),
+        parent: None,
     }
 }
 

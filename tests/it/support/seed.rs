@@ -76,6 +76,7 @@ pub(crate) fn new_run() -> NewRun {
             thread_id,
             agent_id: None,
             agent_version: None,
+            parent: None,
             metadata: Metadata::new(),
             created_at: now,
             budget: Budget::default(),

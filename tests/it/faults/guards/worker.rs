@@ -28,11 +28,11 @@ pub(super) const STATEMENTS: &[Statement] = &[
             ("(cancel_requested_at IS NULL OR $9)", scene!(a_cancelled_run_is_appended_to)),
             ("(n_messages = $50 OR NOT $51)", scene!(a_message_is_passed_by)),
             (
-                "(n_answers = $66 OR ($10 <> 'requires_action' AND 'waiting' <> ALL ($35::text[])))",
+                "(n_answers = $66 OR ($10 NOT IN ('requires_action', 'queued') AND 'waiting' <> ALL ($35::text[])))",
                 scene!(a_run_waits_past_an_answer),
             ),
             (
-                "($10 <> 'requires_action' OR interrupt_requested_at IS NULL)",
+                "($10 NOT IN ('requires_action', 'queued') OR interrupt_requested_at IS NULL)",
                 scene!(a_run_waits_past_a_wish_to_stop),
             ),
             ("(NOT budgeted OR $76)", scene!(a_budget_is_passed_by)),
@@ -206,7 +206,7 @@ fn waiting(loaded: &LoadedRun) -> Batch {
     let mut batch = batch(loaded, "c2");
     batch.facts.status = RunStatus::RequiresAction;
     let (reason, tool_calls) = (WaitReason::ToolResults, Vec::new());
-    batch.facts.requires_action = Some(RequiresAction { reason, tool_calls });
+    batch.facts.requires_action = Some(RequiresAction { reason, tool_calls, sub_runs: Vec::new() });
     batch
 }
 

@@ -14,6 +14,7 @@ mod replay;
 mod resolution;
 mod rules;
 mod steer;
+mod sub_runs;
 mod tool_files;
 mod tool_results;
 mod tool_rules;
