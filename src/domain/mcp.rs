@@ -154,6 +154,7 @@ impl McpRules {
         };
         WaitRules {
             by_client: false,
+            by_run: None,
             approval: self.approval.as_ref().is_some_and(|approval| *approval != Approval::NEVER),
             on_in_doubt,
             answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),

@@ -32,6 +32,9 @@ impl Extra {
             Self::Declared(ToolSpec::Client(tool)) => {
                 Some((tool.name.clone(), tool.max_output_chars?))
             }
+            Self::Declared(ToolSpec::Agent(tool)) => {
+                Some((tool.name.clone(), tool.max_output_chars?))
+            }
             Self::Declared(ToolSpec::Mcp(_) | ToolSpec::Builtin(_)) => None,
         }
     }

@@ -58,7 +58,9 @@ pub struct SecretUse {
 pub fn secret_uses(tools: &[ToolSpec]) -> impl Iterator<Item = SecretUse> {
     tools.iter().enumerate().flat_map(|(index, tool)| match tool {
         ToolSpec::Http(tool) => of_http(index, tool),
-        ToolSpec::Client(_) | ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => Vec::new(),
+        ToolSpec::Agent(_) | ToolSpec::Client(_) | ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => {
+            Vec::new()
+        }
     })
 }
 

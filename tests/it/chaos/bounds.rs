@@ -148,7 +148,7 @@ async fn an_answer_of_a_tool_without_an_end_is_a_failure_at_its_bound_and_so_is_
     let allow: Vec<String> = hosts.chain([tools.host.clone()]).collect();
     let mut child = Child::patient(&db.url, &allow.join(","));
     let address = child.address().await;
-    drop(http_client(Arc::default()).unwrap());
+    drop(http_client(std::sync::Arc::default()).unwrap());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     // What an ordinary call takes has been taken before.
     for _ in 0..5 {
