@@ -9,6 +9,7 @@ mod asking;
 mod body;
 mod builtin;
 mod declared;
+mod entry;
 mod extra;
 mod headers;
 mod http;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::entry::Entry;
 use super::response::Output;
 use super::spec::MAX_TOOLS;
-use super::toolset::Entry;
 use crate::domain::skill::{LOAD_SKILL, Skill};
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolDefinition, ToolSpec};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, is_ambiguous};
-use super::asking::Asks;
 use super::builtin;
+use super::entry::{Entry, Runs, definition, entry, named_entry};
 use super::extra::Extra;
 use super::http::HttpCall;
 use super::mcp::McpCall;
@@ -17,7 +17,6 @@ use super::schema::{Problem, Schema, SchemaCache, Unnamed};
 use super::skills::{self, Loaded, Shelf, Stocked};
 use crate::domain::agent::AgentSpec;
 use crate::domain::line::single_line;
-use crate::domain::mcp::PinnedTool;
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::skill::{LOAD_SKILL, Skill, brought};
 use crate::domain::step::{ErrorDetail, StepContent};
@@ -27,7 +26,7 @@ use crate::domain::tool::{
 };
 use crate::domain::wait::WaitRules;
 
-type Checked = Result<Arc<Schema>, String>;
+pub(super) type Checked = Result<Arc<Schema>, String>;
 
 /// What the log is told of a text.
 #[derive(Clone, Default)]
@@ -59,35 +58,6 @@ pub struct ToolSet {
     load: Checked,
     redact_errors: bool,
     pub(super) log: LogText,
-}
-
-/// What a tool of the set is.
-#[derive(Debug)]
-pub(super) struct Entry {
-    call: Result<Runs, String>,
-    parameters: Checked,
-    parallel_safe: bool,
-    waits: WaitRules,
-    asks: Asks,
-    redact: Option<bool>,
-}
-
-impl Entry {
-    /// What a call with these arguments may have to wait for.
-    fn waits_for(&self, arguments: &Value, spelling: &str) -> WaitRules {
-        WaitRules { approval: self.asks.about(arguments, spelling), ..self.waits }
-    }
-}
-
-/// Who runs the calls of a tool.
-#[derive(Debug)]
-enum Runs {
-    /// The server, by calling a URL.
-    Here(Box<HttpCall>),
-    /// An MCP server.
-    Mcp(Box<McpCall>),
-    /// The caller, or a run of another agent.
-    Elsewhere,
 }
 
 /// What a call means.
@@ -338,77 +308,6 @@ impl ToolSet {
 /// Whether a name may stand in a sentence: it can neither end it nor be a tag.
 fn is_announceable(name: &str) -> bool {
     !name.contains(|c: char| c.is_control() || matches!(c, '`' | '<'))
-}
-
-/// What the model is told about a declared tool; `None` for one of the server itself.
-pub(super) fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
-    let (name, description, parameters) = match tool {
-        ToolSpec::Http(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
-        ToolSpec::Client(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
-        ToolSpec::Agent(tool) => (&tool.name, &tool.description, tool.parameters()),
-        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
-    };
-    Some(ToolDefinition { name: name.clone(), description: description.clone(), parameters })
-}
-
-/// A declared tool under its name.
-pub(super) fn named_entry(
-    tool: &ToolSpec,
-    spec: &AgentSpec,
-    schemas: &SchemaCache,
-) -> Option<(String, Entry)> {
-    Some((tool.tool_name()?.to_owned(), entry(tool, spec, schemas)?))
-}
-
-/// A tool of an MCP server under the name that the model knows it by.
-pub(super) fn pinned_entry(
-    tool: &PinnedTool,
-    spec: &AgentSpec,
-    schemas: &SchemaCache,
-) -> (String, Entry) {
-    // A schema that names no argument says nothing about them, where one that names some tells all.
-    let names_some = tool.parameters.get("properties").is_some();
-    let unnamed = if names_some { Unnamed::Refused } else { Unnamed::AsDeclared };
-    let entry = Entry {
-        call: Ok(Runs::Mcp(Box::new(McpCall::of(tool, spec.tool_timeout_ms)))),
-        parameters: schemas.get(&tool.parameters, unnamed),
-        parallel_safe: tool.rules.parallel_safe.unwrap_or(true),
-        waits: tool.rules.wait_rules(),
-        asks: tool.rules.approval.as_ref().map_or(Asks::Never, Asks::of),
-        redact: None,
-    };
-    (tool.name.clone(), entry)
-}
-
-fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
-    Some(match tool {
-        ToolSpec::Http(tool) => Entry {
-            call: HttpCall::compile(tool, spec.tool_timeout_ms)
-                .map(|call| Runs::Here(Box::new(call))),
-            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-            asks: Asks::of(&tool.approval),
-            redact: tool.redact,
-        },
-        ToolSpec::Client(tool) => Entry {
-            call: Ok(Runs::Elsewhere),
-            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-            asks: Asks::Never,
-            redact: None,
-        },
-        ToolSpec::Agent(tool) => Entry {
-            call: Ok(Runs::Elsewhere),
-            parameters: schemas.get(&tool.parameters(), Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-            asks: Asks::of(&tool.approval),
-            redact: None,
-        },
-        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
-    })
 }
 
 fn agent_tool(tool: &ToolSpec) -> Option<(String, AgentTool)> {
