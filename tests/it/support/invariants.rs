@@ -200,6 +200,10 @@ const RULES: &[Rule] = &[
         "what the calls of a reply bring stands right behind it",
         "SELECT concat(s.thread_id, ' ', s.seq) FROM step s
           WHERE s.kind = 'tools' AND s.run_id IS NOT NULL AND s.turn > 0
+            -- What servers have is told before a run has called anything.
+            AND EXISTS (SELECT FROM step b
+                         WHERE (b.tenant_id, b.thread_id, b.run_id, b.kind)
+                             = (s.tenant_id, s.thread_id, s.run_id, 'action') AND b.seq < s.seq)
             AND NOT EXISTS (SELECT FROM step a
                              WHERE (a.tenant_id, a.thread_id, a.run_id, a.turn, a.seq, a.kind)
                                  = (s.tenant_id, s.thread_id, s.run_id, s.turn, s.seq - 1, 'action'))",
