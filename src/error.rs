@@ -9,6 +9,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::memory::{Finding, MemoryLoadError};
 use crate::domain::model::ModelError;
 use crate::domain::run::{RunFailure, RunStatus};
+use crate::domain::skill::SkillLoadError;
 use crate::domain::tool::ToolOutcome;
 use crate::store::{Conflict, StoreError};
 
@@ -24,6 +25,9 @@ pub enum AgentlingError {
     /// A memory document does not validate.
     #[error(transparent)]
     MemoryLoad(#[from] MemoryLoadError),
+    /// A `SKILL.md` does not load.
+    #[error(transparent)]
+    SkillLoad(#[from] SkillLoadError),
     /// What was asked for does not exist, or belongs to another tenant.
     #[error("nothing is found under this id")]
     NotFound {
@@ -211,6 +215,7 @@ impl AgentlingError {
             Self::Model(error) => error.retryable,
             Self::RunFailed(_)
             | Self::MemoryLoad(_)
+            | Self::SkillLoad(_)
             | Self::NotFound { .. }
             | Self::Gone { .. }
             | Self::Unauthenticated
@@ -266,6 +271,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         StoreError::Conflict(
             Conflict::AgentNameTaken
             | Conflict::McpServerNameTaken
+            | Conflict::SkillNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused

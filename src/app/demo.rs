@@ -205,6 +205,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
         instructions: Some(
             "You are a weather assistant. Look things up before you answer.".to_owned(),
         ),
+        skills: Vec::new(),
         tools: vec![ToolSpec::Http(weather(tool))],
         output_schema: None,
         max_steps: 6,

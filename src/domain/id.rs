@@ -87,6 +87,10 @@ id!(
     AgentId, "agt"
 );
 id!(
+    /// A skill, whatever its version.
+    SkillId, "skl"
+);
+id!(
     /// A conversation.
     ThreadId, "thr"
 );

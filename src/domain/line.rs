@@ -4,9 +4,13 @@
 ///
 /// Control, bidirectional and invisible characters become U+FFFD, so that the line reads as it is.
 pub fn single_line(text: &str) -> String {
-    const MAX_CHARS: usize = 128;
-    let mut line: String = text.chars().take(MAX_CHARS).map(printable).collect();
-    if text.chars().nth(MAX_CHARS).is_some() {
+    line_of(text, 128)
+}
+
+/// The same of another length.
+pub fn line_of(text: &str, max_chars: usize) -> String {
+    let mut line: String = text.chars().take(max_chars).map(printable).collect();
+    if text.chars().nth(max_chars).is_some() {
         line.push('…');
     }
     line

@@ -29,6 +29,7 @@
 //! | profile | what a model behind a transport can do |
 //! | sub-run, parent, ancestors | a run that a call of another starts / that run / that run and those it was started for |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
+//! | skill, front matter | instructions and tools that are loaded when a task calls for them / what heads their file |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
 //! | tombstone | what is left of what was erased |
 //! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
@@ -67,6 +68,7 @@ pub mod run_message;
 pub mod schedule;
 pub mod script;
 pub mod secret;
+pub mod skill;
 pub mod step;
 pub mod sub_run;
 pub mod tag;

@@ -12,6 +12,7 @@ pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
 };
 use super::secret::HeaderSource;
+use super::skill::LOAD_SKILL;
 use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
 use crate::labels;
 
@@ -19,7 +20,7 @@ use crate::labels;
 pub const FINAL_ANSWER: &str = "final_answer";
 
 /// Names that no declared tool may take.
-pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
+pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, LOAD_SKILL];
 
 /// Characters of a description.
 pub const MAX_DESCRIPTION: usize = 4_096;
@@ -289,6 +290,9 @@ pub struct PlannedCall {
     /// The outcome of a call that needs nothing from outside: one that is refused before it is sent,
     /// or the answer itself.
     pub settled: Option<ToolOutcome>,
+    /// Names of the tools that may be called once it has succeeded; only of a call that is settled, and
+    /// only those that could not be called before.
+    pub brings: Vec<String>,
 }
 
 labels! {

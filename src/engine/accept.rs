@@ -13,6 +13,7 @@ use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::memory::Finding;
 use crate::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use crate::domain::schedule::Firing;
+use crate::domain::skill::Skill;
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
@@ -158,6 +159,7 @@ pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> Ne
         .into_iter()
         .chain(budget.time_ms.map(Duration::from_millis))
         .min();
+    let skills = agent.skills.iter().map(|skill| (skill.id, skill.version)).collect();
     let (agent_id, agent_version) = agent.stored.unzip();
     NewRun {
         run: Run {
@@ -172,6 +174,7 @@ pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> Ne
             facts: RunFacts::accepted(),
         },
         inline_agent: agent_id.is_none().then_some(agent.spec),
+        skills,
         new_thread,
         reset,
         max_steps: start.max_steps,
@@ -214,13 +217,15 @@ fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Ut
 pub(super) struct Chosen {
     /// What it is.
     pub(super) spec: AgentSpec,
+    /// Its skills as they are now.
+    pub(super) skills: Vec<Skill>,
     stored: Option<(Uuid, i32)>,
 }
 
 impl Chosen {
-    /// A version of a stored one.
-    pub(super) fn stored(agent: Agent) -> Self {
-        Self { stored: Some((agent.id.uuid(), agent.version)), spec: agent.spec }
+    /// A version of a stored one, with its skills as they are now.
+    pub(super) fn stored(agent: Agent, skills: Vec<Skill>) -> Self {
+        Self { stored: Some((agent.id.uuid(), agent.version)), skills, spec: agent.spec }
     }
 }
 
@@ -234,7 +239,8 @@ pub(super) async fn choose_agent(
             super::agents::check(&context.parts, &spec, "/agent")?;
             super::secrets::check(context, tenant, &spec, "/agent").await?;
             sub_runs::check(context, tenant, (&spec, "/agent")).await?;
-            Ok(Chosen { spec: *spec, stored: None })
+            let skills = super::skills::check(context, tenant, &spec, "/agent").await?;
+            Ok(Chosen { spec: *spec, skills, stored: None })
         }
         WhichAgent::Stored(which, version) => {
             let agent = agents::get(context.store(), tenant, &which, version).await?;
@@ -242,7 +248,8 @@ pub(super) async fn choose_agent(
             if agent.archived_at.is_some() {
                 return Err(AgentlingError::Gone { kind: "agent" });
             }
-            Ok(Chosen::stored(agent))
+            let skills = super::skills::pinned(context, tenant, &agent.spec).await?;
+            Ok(Chosen::stored(agent, skills))
         }
     }
 }

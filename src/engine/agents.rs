@@ -19,7 +19,7 @@ const INVALID: &str = "invalid_value";
 
 pub(super) fn check(parts: &Parts, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
     check_models(&parts.models, &spec.model, &format!("{at}/model"))?;
-    verdict(spec, &parts.toolbox.check(spec), at)?;
+    verdict(&spec.tools, &parts.toolbox.check(spec), at)?;
     let found = faults(&spec.redaction).into_iter();
     let places = found.map(|RuleFault { pointer, message }| {
         Finding::new(format!("{at}/redaction{pointer}"), INVALID, message)
@@ -38,7 +38,7 @@ pub(super) fn check_tool(
         let pointer = finding.pointer.strip_prefix("/tools/0").unwrap_or(&finding.pointer);
         SpecFinding { pointer: pointer.to_owned(), ..finding }
     });
-    verdict(spec, &found.collect::<Vec<_>>(), at)
+    verdict(&spec.tools, &found.collect::<Vec<_>>(), at)
 }
 
 /// Whether the addresses that an agent names for its models may be called.
@@ -56,10 +56,14 @@ fn check_models(models: &Models, model: &ModelSpec, at: &str) -> Result<(), Agen
 }
 
 /// Problems of their own name one place each, so the first of them is told; the others are listed.
-fn verdict(spec: &AgentSpec, found: &[SpecFinding], at: &str) -> Result<(), AgentlingError> {
+pub(super) fn verdict(
+    tools: &[ToolSpec],
+    found: &[SpecFinding],
+    at: &str,
+) -> Result<(), AgentlingError> {
     let own = found.iter().find(|finding| finding.code != SpecProblem::Invalid);
     match own {
-        Some(finding) => Err(refusal(spec, finding, at)),
+        Some(finding) => Err(refusal(tools, finding, at)),
         None if found.is_empty() => Ok(()),
         None => {
             let places = found.iter().map(|finding| place(finding, at, INVALID));
@@ -68,7 +72,7 @@ fn verdict(spec: &AgentSpec, found: &[SpecFinding], at: &str) -> Result<(), Agen
     }
 }
 
-fn refusal(spec: &AgentSpec, finding: &SpecFinding, at: &str) -> AgentlingError {
+fn refusal(tools: &[ToolSpec], finding: &SpecFinding, at: &str) -> AgentlingError {
     let at = |code| place(finding, at, code);
     match finding.code {
         SpecProblem::InvalidToolSchema => {
@@ -83,7 +87,7 @@ fn refusal(spec: &AgentSpec, finding: &SpecFinding, at: &str) -> AgentlingError 
             AgentlingError::InvalidHeaderName(at("invalid_header_name"))
         }
         SpecProblem::ToolNameConflict => {
-            AgentlingError::ToolNameConflict { name: repeated_name(spec) }
+            AgentlingError::ToolNameConflict { name: repeated_name(tools) }
         }
         SpecProblem::Invalid => AgentlingError::Invalid(vec![at(INVALID)]),
     }
@@ -93,9 +97,9 @@ fn place(finding: &SpecFinding, at: &str, code: &str) -> Finding {
     Finding::new(format!("{at}{}", finding.pointer), code, finding.message.as_str())
 }
 
-fn repeated_name(spec: &AgentSpec) -> String {
+fn repeated_name(tools: &[ToolSpec]) -> String {
     let mut seen = BTreeSet::new();
-    let mut names = spec.tools.iter().filter_map(ToolSpec::tool_name);
+    let mut names = tools.iter().filter_map(ToolSpec::tool_name);
     names.find(|name| !seen.insert(*name)).unwrap_or_default().to_owned()
 }
 
@@ -117,7 +121,7 @@ mod tests {
         let spec = json!({ "name": "a", "tools": tools,
                            "model": { "provider": "scripted", "name": "s" } });
         let spec: AgentSpec = serde_json::from_value(spec).unwrap();
-        verdict(&spec, &check_spec(&spec, &EgressPolicy::default()), "/agent")
+        verdict(&spec.tools, &check_spec(&spec, &EgressPolicy::default()), "/agent")
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::accept::{self, WhichAgent};
-use super::prompt::{Prompter, Told, body_hash};
+use super::accept::{self, Chosen, WhichAgent};
+use super::prompt::{Equipped, Prompter, Told, body_hash};
 use super::redaction::{self, Redactor};
 use super::replay::excerpt;
 use super::{Context, equip};
@@ -21,7 +21,6 @@ use crate::render::profile::Profile;
 use crate::render::prompt::Prompt;
 use crate::render::size;
 use crate::store::{steps, threads};
-use crate::tools::Extra;
 
 /// What is to be rendered.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,9 +101,10 @@ pub(super) async fn render(
     let DryRun { agent, history, input, closing, manner, compare } = dry_run;
     let compare = compare.map(|other| other.or(&manner));
     let profile = find_profiles(&manner, compare.as_ref())?;
-    let agent = accept::choose_agent(context, tenant, agent).await?.spec;
+    let Chosen { spec: agent, skills, .. } = accept::choose_agent(context, tenant, agent).await?;
     // What a run that began now would be given.
-    let extra = Extra::of_pins(&Box::pin(equip::offered(context, tenant, &agent)).await);
+    let pins = Box::pin(equip::offered(context, tenant, (&agent, &skills))).await;
+    let equipped = Equipped { agent: &agent, pins: Some(&pins), skills: &skills };
     let mut history = History::of(context, tenant, history).await?;
     history.go_on(input, closing);
     let framing = history.framing(context, &agent);
@@ -116,8 +116,7 @@ pub(super) async fn render(
             announce: manner.announce.unwrap_or(framing.announce),
             tags: framing.tags.clone(),
         };
-        let mut prompter =
-            Prompter::new(&context.parts.toolbox, (&agent, &extra), &framing, &redactor);
+        let mut prompter = Prompter::new(&context.parts.toolbox, equipped, &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

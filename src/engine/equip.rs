@@ -16,6 +16,7 @@ use super::leases::Signals;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::TenantId;
 use crate::domain::mcp::{PinnedTool, Pins};
+use crate::domain::skill::Skill;
 use crate::domain::step::ToolsStep;
 use crate::domain::tool::ToolSpec;
 use crate::store::journal::{self, Appended, Guard, LoadedRun};
@@ -60,11 +61,15 @@ pub(super) fn uses_servers(agent: &AgentSpec) -> bool {
 }
 
 /// The tools that a run would be given now.
-pub(super) async fn offered(context: &Context, tenant: &TenantId, agent: &AgentSpec) -> Pins {
+pub(super) async fn offered(
+    context: &Context,
+    tenant: &TenantId,
+    (agent, skills): (&AgentSpec, &[Skill]),
+) -> Pins {
     if !uses_servers(agent) {
         return Pins::default();
     }
-    pin(agent, &context.parts.toolbox.offers(tenant, agent).await)
+    pin(agent, skills, &context.parts.toolbox.offers(tenant, agent).await)
 }
 
 /// Asks the servers; `None` when the run is to stop, or this server is, before they have answered.
@@ -82,7 +87,8 @@ async fn ask(
         }
     };
     let bound = loaded.time_left.unwrap_or(ASKING).min(ASKING);
-    let asked = tokio::time::timeout(bound, offered(context, &claim.tenant, &loaded.agent));
+    let equipped = (&loaded.agent, loaded.skills.as_slice());
+    let asked = tokio::time::timeout(bound, offered(context, &claim.tenant, equipped));
     let pins = tokio::select! {
         asked = Box::pin(asked) => asked.unwrap_or_else(|_| Pins { tools: Vec::new(), unavailable: servers(&loaded.agent) }),
         () = told_to_stop => return None,

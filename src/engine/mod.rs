@@ -14,6 +14,7 @@ mod agents;
 mod answers;
 mod ask;
 mod budget;
+mod checks;
 mod client;
 mod compact;
 mod compaction;
@@ -44,6 +45,7 @@ mod schedules;
 pub mod secrets;
 mod sent;
 pub mod servers;
+mod skills;
 mod steer;
 mod sub_runs;
 mod tail;
@@ -83,7 +85,6 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
-use crate::domain::agent::AgentSpec;
 use crate::domain::budget::Prices;
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
@@ -189,44 +190,6 @@ impl Engine {
                 tracing::warn!("tasks were still running at the end of the shutdown");
             }
         }
-    }
-
-    /// Whether the tools and schemas of an agent are such that it can be stored and run. `at` is the
-    /// pointer to the agent in the caller's document.
-    ///
-    /// # Errors
-    /// With the place of what is wrong: all places when they are only values out of bounds, else the
-    /// first of those that have a problem of their own.
-    pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-        agents::check(&self.context.parts, spec, at)
-    }
-
-    /// Whether the secrets that an agent names are there and bound to where they would be sent. `at` is the
-    /// pointer to the agent in the caller's document.
-    ///
-    /// # Errors
-    /// With every place that names one which is not, or when the database does not answer.
-    pub async fn check_secrets(
-        &self,
-        tenant: &TenantId,
-        spec: &AgentSpec,
-        at: &str,
-    ) -> Result<(), AgentlingError> {
-        secrets::check(&self.context, tenant, spec, at).await
-    }
-
-    /// Whether every agent is there that an agent has as a tool. `at` is the pointer to the agent in the
-    /// caller's document.
-    ///
-    /// # Errors
-    /// With the first that is not, or when the database does not answer.
-    pub async fn check_sub_agents(
-        &self,
-        tenant: &TenantId,
-        spec: &AgentSpec,
-        at: &str,
-    ) -> Result<(), AgentlingError> {
-        sub_runs::check(&self.context, tenant, (spec, at)).await
     }
 
     /// How a thread that is created now frames its history.

@@ -10,7 +10,7 @@ pub(super) use super::done::Done;
 use super::feed::Publisher;
 use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
-use super::prompt::{Asked, Prompter, Told};
+use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
 use super::sub_runs::Family;
 use super::{Context, ask, relay, sanitise};
@@ -31,7 +31,7 @@ use crate::render::redact::Redactor;
 use crate::render::size;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
-use crate::tools::{CallRequest, Extra, ToolSet};
+use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
 
 /// Performs the effects of one run.
@@ -59,12 +59,11 @@ impl Performer {
         redactor: &Arc<Redactor>,
         (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
-        let (agent, framing) = (&loaded.agent, &loaded.framing);
-        let extra = loaded.pins.as_ref().map(Extra::of_pins).unwrap_or_default();
+        let (equipped, framing) = (Equipped::of(loaded), &loaded.framing);
         Self {
             context: Arc::clone(context),
             tenant: claim.tenant.clone(),
-            prompter: Prompter::new(&context.parts.toolbox, (agent, &extra), framing, redactor),
+            prompter: Prompter::new(&context.parts.toolbox, equipped, framing, redactor),
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
@@ -82,9 +81,9 @@ impl Performer {
         self.compactor.reconsider(done, state, history);
     }
 
-    /// The tools of the run.
+    /// The tools that the run has from the start.
     pub(super) fn tools(&self) -> &ToolSet {
-        &self.prompter.tools
+        self.prompter.own_tools()
     }
 
     /// Waits this long before the next model call, and only before that one.
@@ -132,8 +131,7 @@ impl Performer {
                 let call = Arc::new(ModelCall { timeout, ..call });
                 let in_flight = InFlight::of(&call, shortening.as_ref());
                 self.in_flight.clone_from(&in_flight);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
                 let (freshness, family) = (self.freshness.clone(), self.family.clone());
@@ -150,8 +148,7 @@ impl Performer {
             }
             Effect::CallTool { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let freshness = self.freshness.clone();
                 Box::pin(async move {
                     let attempt = request.attempt;
@@ -162,8 +159,7 @@ impl Performer {
             }
             Effect::Probe { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 Box::pin(async move {
                     let answer = context.parts.toolbox.probe(&tools, &request).await;
                     let CallRequest { call_id, attempt, .. } = request;

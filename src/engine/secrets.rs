@@ -15,6 +15,7 @@ use crate::domain::id::TenantId;
 use crate::domain::memory::Finding;
 use crate::domain::model::ModelSpec;
 use crate::domain::secret::{Origin, SecretFacts, SecretName, SecretUnavailable};
+use crate::domain::tool::ToolSpec;
 use crate::error::AgentlingError;
 use crate::seal::{Keyring, Place, SealError, Sealed, WrappedKey};
 use crate::store::secrets::{self, SealedRow, StaleKey, StoredSecret};
@@ -198,8 +199,27 @@ pub(super) async fn check(
     spec: &AgentSpec,
     at: &str,
 ) -> Result<(), AgentlingError> {
+    check_uses(context, tenant, uses(context, spec), at).await
+}
+
+/// Refuses tools for the same reasons. `at` is the pointer to what has them in the caller's document.
+pub(super) async fn check_tools(
+    context: &Context,
+    tenant: &TenantId,
+    tools: &[ToolSpec],
+    at: &str,
+) -> Result<(), AgentlingError> {
+    check_uses(context, tenant, secret_uses(tools).collect(), at).await
+}
+
+async fn check_uses(
+    context: &Context,
+    tenant: &TenantId,
+    uses: Vec<SecretUse>,
+    at: &str,
+) -> Result<(), AgentlingError> {
     let mut findings = Vec::new();
-    for SecretUse { pointer, name, url } in uses(context, spec) {
+    for SecretUse { pointer, name, url } in uses {
         let found = secrets::get(context.store(), tenant, &name).await?;
         let is_bound =
             |secret: &StoredSecret| secret.facts.origins.iter().any(|origin| origin.covers(&url));

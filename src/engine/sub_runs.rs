@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::accept::{Chosen, StartRun, ThreadChoice, WhichAgent, assembled, is_priced};
 use super::inbox::patiently;
 use super::leases::Signals;
-use super::{Context, steer};
+use super::{Context, skills, steer};
 use crate::domain::agent::{Agent, AgentSpec, Metadata};
 use crate::domain::agent_tool::{AgentTool, SUB_RUNS_PER_TURN, task_of};
 use crate::domain::id::{RunId, TenantId};
@@ -148,6 +148,10 @@ impl Family {
                 column: "wait_rules",
                 id: call_id.to_string(),
             })?;
+            let read = || skills::pinned(context, &claim.tenant, &agent.spec);
+            let skills = patiently(claim, signals, read).await?;
+            let which = WhichAgent::Stored(which, Some(delegate.version));
+            let agent = (which, Chosen::stored(agent, skills));
             started.push(self.new_run(context, (planned, tools.agent_tool(&planned.name)), agent));
         }
         Ok(started)
@@ -157,11 +161,11 @@ impl Family {
         &self,
         context: &Arc<Context>,
         (call, tool): (&PlannedCall, Option<&AgentTool>),
-        agent: Agent,
+        (which, agent): (WhichAgent, Chosen),
     ) -> NewRun {
         let start = StartRun {
             id: run_of(&call.call_id),
-            agent: WhichAgent::Stored(AgentRef::Id(agent.id), Some(agent.version)),
+            agent: which,
             thread: ThreadChoice::New,
             input: vec![InputPart::Text(InputText { text: task_of(&call.arguments) })],
             max_steps: None,
@@ -177,7 +181,7 @@ impl Family {
         };
         let above = self.parent.as_ref().map(Parent::ancestors).unwrap_or_default();
         let parent = Parent { run: self.run, call: call.call_id.clone(), above };
-        let mut new = assembled(context, Chosen::stored(agent), start);
+        let mut new = assembled(context, agent, start);
         new.run.parent = Some(parent);
         new
     }

@@ -25,6 +25,7 @@ mod runs;
 mod schedules;
 mod secrets;
 pub mod serve;
+mod skills;
 mod state;
 mod steps;
 #[cfg(test)]
@@ -63,6 +64,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(render::routes())
         .merge(mcp_servers::routes())
         .merge(tools::routes())
+        .merge(skills::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
         .merge(secrets::routes())

@@ -191,6 +191,7 @@ fn never_run(part: &ToolCallPart, kind: OutcomeKind) -> PlannedCall {
         unparsable: false,
         waits: WaitRules::NONE,
         settled: None,
+        brings: Vec::new(),
     };
     call.settled = Some(unrun(&call, kind));
     call

@@ -33,6 +33,7 @@ mod run_row;
 pub mod runs;
 pub mod schedules;
 pub mod secrets;
+pub mod skills;
 pub mod steer;
 pub mod steps;
 pub mod sub_runs;

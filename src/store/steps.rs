@@ -143,6 +143,7 @@ impl TryFrom<CallRow> for StoredCall {
                 unparsable: row.unparsable,
                 waits: rules.unwrap_or(WaitRules::NONE),
                 settled: None,
+                brings: Vec::new(),
             },
         })
     }

@@ -1,7 +1,7 @@
 //! Tools that a run has beside those that its agent declares.
 
+use super::entry::{Entry, definition, named_entry, pinned_entry};
 use super::schema::SchemaCache;
-use super::toolset::{Entry, definition, named_entry, pinned_entry};
 use crate::domain::agent::AgentSpec;
 use crate::domain::mcp::{PinnedTool, Pins};
 use crate::domain::tool::{ToolDefinition, ToolSpec};

@@ -9,6 +9,7 @@ mod asking;
 mod body;
 mod builtin;
 mod declared;
+mod entry;
 mod extra;
 mod headers;
 mod http;
@@ -22,6 +23,7 @@ mod response;
 mod schema;
 pub mod secrets;
 mod shape;
+mod skills;
 mod spec;
 mod template;
 mod toolset;
@@ -34,13 +36,14 @@ use std::sync::Arc;
 
 pub use extra::Extra;
 pub use post::Post;
-pub use spec::{SpecFinding, SpecProblem, check_spec, rule_flaws};
+pub use spec::{MAX_TOOLS, SpecFinding, SpecProblem, check_spec, check_tools, rule_flaws};
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::skill::Skill;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
@@ -142,6 +145,11 @@ impl Toolbox {
         check_spec(spec, self.clients.policy())
     }
 
+    /// Everything that is wrong with the tools of a skill.
+    pub fn check_tools(&self, tools: &[ToolSpec]) -> Vec<SpecFinding> {
+        check_tools(tools, self.clients.policy())
+    }
+
     /// Whether a URL that callers named may be called.
     ///
     /// # Errors
@@ -165,6 +173,11 @@ impl Toolbox {
         ToolSet::compile(spec, extra, &self.schemas)
     }
 
+    /// Adds what loads the skills of an agent to its tools, and keeps the tools that they bring at hand.
+    pub fn stock(&self, tools: ToolSet, spec: &AgentSpec, skills: &[Skill]) -> ToolSet {
+        tools.with_skills(spec, skills, &self.schemas)
+    }
+
     /// Asks what became of a call whose answer was lost; `None` when that is not known.
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
@@ -181,6 +194,7 @@ impl Toolbox {
                 tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(*output),
+            Reading::Loads(loaded) => Ok(loaded.output),
             Reading::Mcp { call: tool, arguments, .. } => {
                 let outside = self.outside(&call.tenant);
                 let sent = tool.send(&self.servers, outside, (call, arguments));

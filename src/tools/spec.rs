@@ -18,7 +18,8 @@ use crate::domain::tool::{
 use crate::domain::wait::{Approval, MAX_WAIT_MS, OnInDoubt};
 use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 
-pub(super) const MAX_TOOLS: usize = 128;
+/// The most tools that a model is told of.
+pub const MAX_TOOLS: usize = 128;
 const MAX_URL: usize = 2_048;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
 const WAIT_BOUND: &str = "must be between 1 and 2592000000";
@@ -62,29 +63,28 @@ impl SpecFinding {
 /// Everything that is wrong with the tools and schemas of an agent.
 pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
     let mut check = Check { egress, findings: Vec::new() };
-    if spec.tools.len() > MAX_TOOLS {
-        check.invalid("/tools", &format!("an agent has at most {MAX_TOOLS} tools"));
-        return check.findings;
-    }
-    let mut names = BTreeSet::new();
-    for (index, tool) in spec.tools.iter().enumerate() {
-        let at = format!("/tools/{index}");
-        if let Some(name) = tool.tool_name().filter(|name| !names.insert(*name)) {
-            let text = format!("another tool is named {name:?} as well");
-            check.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
-        }
-        match tool {
-            ToolSpec::Http(tool) => check.http(tool, &at),
-            ToolSpec::Client(tool) => check.client(tool, &at),
-            ToolSpec::Mcp(tool) => check.mcp(tool, &at),
-            ToolSpec::Agent(tool) => check.agent(tool, &at),
-            ToolSpec::Builtin(_) => {}
-        }
-    }
+    check.tools(&spec.tools);
     if let Some(schema) = &spec.output_schema {
         check.schema(schema, "/output_schema", Unnamed::AsDeclared);
     }
     check.findings
+}
+
+/// Everything that is wrong with the tools of a skill.
+pub fn check_tools(tools: &[ToolSpec], egress: &EgressPolicy) -> Vec<SpecFinding> {
+    let mut check = Check { egress, findings: Vec::new() };
+    for (index, _) in tools.iter().enumerate().filter(|(_, tool)| !can_be_brought(tool)) {
+        let text = "a skill brings tools of the kinds `http` and `client` only";
+        check.invalid(&format!("/tools/{index}/kind"), text);
+    }
+    check.tools(tools);
+    check.findings
+}
+
+/// What is brought is called by the name it is declared with, and what the tools of servers are is settled
+/// before a run's first request.
+const fn can_be_brought(tool: &ToolSpec) -> bool {
+    matches!(tool, ToolSpec::Http(_) | ToolSpec::Client(_))
 }
 
 struct Check<'a> {
@@ -93,6 +93,27 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    fn tools(&mut self, tools: &[ToolSpec]) {
+        if tools.len() > MAX_TOOLS {
+            return self.invalid("/tools", &format!("there are at most {MAX_TOOLS} tools"));
+        }
+        let mut names = BTreeSet::new();
+        for (index, tool) in tools.iter().enumerate() {
+            let at = format!("/tools/{index}");
+            if let Some(name) = tool.tool_name().filter(|name| !names.insert(*name)) {
+                let text = format!("another tool is named {name:?} as well");
+                self.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
+            }
+            match tool {
+                ToolSpec::Http(tool) => self.http(tool, &at),
+                ToolSpec::Client(tool) => self.client(tool, &at),
+                ToolSpec::Mcp(tool) => self.mcp(tool, &at),
+                ToolSpec::Agent(tool) => self.agent(tool, &at),
+                ToolSpec::Builtin(_) => {}
+            }
+        }
+    }
+
     fn add(&mut self, code: SpecProblem, pointer: &str, message: String) {
         self.findings.push(SpecFinding::new(code, pointer, message));
     }

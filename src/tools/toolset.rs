@@ -1,35 +1,36 @@
 //! The tools of one run: what the model is told about them, and what its calls mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, is_ambiguous};
-use super::asking::Asks;
 use super::builtin;
+use super::entry::{Entry, Runs, definition, entry, named_entry};
 use super::extra::Extra;
 use super::http::HttpCall;
 use super::mcp::McpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
+use super::skills::{self, Loaded, Shelf, Stocked};
 use crate::domain::agent::AgentSpec;
 use crate::domain::line::single_line;
-use crate::domain::mcp::PinnedTool;
 use crate::domain::message::{Reply, ToolCallPart};
-use crate::domain::step::ErrorDetail;
+use crate::domain::skill::{LOAD_SKILL, Skill, brought};
+use crate::domain::step::{ErrorDetail, StepContent};
 use crate::domain::tool::{
     AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
     ToolSpec, Verdict,
 };
 use crate::domain::wait::WaitRules;
 
-type Checked = Result<Arc<Schema>, String>;
+pub(super) type Checked = Result<Arc<Schema>, String>;
 
 /// What the log is told of a text.
-#[derive(Default)]
-pub(super) struct LogText(Option<Box<MakeText>>);
+#[derive(Clone, Default)]
+pub(super) struct LogText(Option<Arc<MakeText>>);
 
 type MakeText = dyn Fn(&str) -> String + Send + Sync;
 
@@ -46,44 +47,17 @@ impl std::fmt::Debug for LogText {
 }
 
 /// The tools of an agent, compiled once for a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
-    declared: BTreeMap<String, Entry>,
+    declared: BTreeMap<String, Arc<Entry>>,
     agents: BTreeMap<String, AgentTool>,
     answer: Checked,
     has_output_schema: bool,
+    shelf: Arc<Shelf>,
+    load: Checked,
     redact_errors: bool,
     pub(super) log: LogText,
-}
-
-/// What a tool of the set is.
-#[derive(Debug)]
-pub(super) struct Entry {
-    call: Result<Runs, String>,
-    parameters: Checked,
-    parallel_safe: bool,
-    waits: WaitRules,
-    asks: Asks,
-    redact: Option<bool>,
-}
-
-impl Entry {
-    /// What a call with these arguments may have to wait for.
-    fn waits_for(&self, arguments: &Value, spelling: &str) -> WaitRules {
-        WaitRules { approval: self.asks.about(arguments, spelling), ..self.waits }
-    }
-}
-
-/// Who runs the calls of a tool.
-#[derive(Debug)]
-enum Runs {
-    /// The server, by calling a URL.
-    Here(Box<HttpCall>),
-    /// An MCP server.
-    Mcp(Box<McpCall>),
-    /// The caller, or a run of another agent.
-    Elsewhere,
 }
 
 /// What a call means.
@@ -96,6 +70,8 @@ pub(super) enum Reading<'a> {
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
     Answer(Box<Output>),
+    /// It loads a skill.
+    Loads(Box<Loaded>),
     /// It is refused.
     Refused { error: ToolCallError, unparsable: bool },
 }
@@ -110,25 +86,74 @@ impl ToolSet {
         let named = |tool| named_entry(tool, spec, schemas);
         let own = spec.tools.iter().filter_map(named);
         let more = extra.iter().filter_map(|extra| extra.entry(spec, schemas));
-        let declared = own.chain(more).collect();
+        let declared = own.chain(more).map(|(name, entry)| (name, Arc::new(entry))).collect();
         Self {
             definitions,
             declared,
             agents: spec.tools.iter().filter_map(agent_tool).collect(),
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
+            shelf: Arc::default(),
+            load: schemas.get(&skills::definition().parameters, Unnamed::AsDeclared),
             redact_errors: spec.redact_errors,
             log: LogText::default(),
         }
     }
 
+    /// The same tools, and one that loads these skills.
+    pub(super) fn with_skills(
+        mut self,
+        spec: &AgentSpec,
+        skills: &[Skill],
+        schemas: &SchemaCache,
+    ) -> Self {
+        if !skills.is_empty() {
+            let taken: BTreeSet<String> = self.declared.keys().cloned().collect();
+            let stock = |tool: &ToolSpec| {
+                let entry = Arc::new(entry(tool, spec, schemas)?);
+                Some(Stocked { definition: definition(tool)?, entry })
+            };
+            self.shelf = Arc::new(Shelf::of(skills, taken, stock));
+            self.add_definitions([skills::definition()]);
+        }
+        self
+    }
+
+    /// The tools after a history: those of the skills that were loaded in it are there too.
+    #[must_use]
+    pub fn after(self: &Arc<Self>, steps: &[StepContent]) -> Arc<Self> {
+        if self.shelf.is_empty() {
+            return Arc::clone(self);
+        }
+        let loaded = self.shelf.tools(&brought(steps));
+        if loaded.is_empty() {
+            return Arc::clone(self);
+        }
+        let mut after = Self::clone(self);
+        let end = after.definitions.pop();
+        after.add_definitions(loaded.iter().map(|tool| tool.definition.clone()));
+        after.definitions.extend(end);
+        for Stocked { definition, entry } in loaded {
+            after.declared.insert(definition.name, entry);
+        }
+        Arc::new(after)
+    }
+
+    /// Adds definitions ahead of the last one.
+    fn add_definitions(&mut self, more: impl IntoIterator<Item = ToolDefinition>) {
+        let last = self.definitions.pop();
+        self.definitions.extend(more);
+        self.definitions.extend(last);
+    }
+
     /// The same tools; what the log is told of their failures is made by a function.
     #[must_use]
     pub fn logging(self, text: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
-        Self { log: LogText(Some(Box::new(text))), ..self }
+        Self { log: LogText(Some(Arc::new(text))), ..self }
     }
 
-    /// What the model is told: the declared tools in their order, `final_answer` last.
+    /// What the model is told: the declared tools in their order, those of loaded skills, `load_skill`
+    /// where there are skills, and `final_answer`.
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.definitions
     }
@@ -140,7 +165,14 @@ impl ToolSet {
 
     /// What the machine has to know about every call of a reply, in call order.
     pub fn plan(&self, reply: &Reply) -> Vec<PlannedCall> {
-        reply.tool_calls().map(|call| self.plan_call(call)).collect()
+        // What one call of a reply brings, another one need not.
+        let mut coming = BTreeSet::new();
+        let plan = |call| {
+            let mut planned = self.plan_call(call);
+            planned.brings.retain(|name| coming.insert(name.clone()));
+            planned
+        };
+        reply.tool_calls().map(plan).collect()
     }
 
     /// Whether a text answer fits the output schema; `None` without one.
@@ -178,6 +210,7 @@ impl ToolSet {
             unparsable: false,
             waits: WaitRules::NONE,
             settled: None,
+            brings: Vec::new(),
         };
         match self.read(&part.name, &part.arguments) {
             Reading::Send { call, parallel_safe, waits, .. } => {
@@ -188,6 +221,10 @@ impl ToolSet {
             }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(*output)), ..plain },
+            Reading::Loads(loaded) => {
+                let Loaded { output, brings } = *loaded;
+                PlannedCall { settled: settled(Ok(output)), brings, ..plain }
+            }
             Reading::Refused { error, unparsable } => {
                 PlannedCall { unparsable, settled: settled(Err(error)), ..plain }
             }
@@ -211,11 +248,14 @@ impl ToolSet {
         if name == FINAL_ANSWER {
             return self.read_answer(&value, arguments);
         }
+        if name == LOAD_SKILL && !self.shelf.is_empty() {
+            return self.read_load(&value);
+        }
         self.read_declared(name, &value, arguments)
     }
 
     fn read_declared<'a>(&'a self, name: &str, value: &Value, spelling: &'a str) -> Reading<'a> {
-        let Some(entry) = self.declared.get(name) else {
+        let Some(entry) = self.declared.get(name).map(Arc::as_ref) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
         if let Some(refusal) = unfitting(&entry.parameters, value) {
@@ -243,6 +283,17 @@ impl ToolSet {
         })
     }
 
+    fn read_load(&self, arguments: &Value) -> Reading<'_> {
+        if let Err(refusal) = fitting(&self.load, arguments) {
+            return refusal;
+        }
+        let can_call = |name: &str| self.declared.contains_key(name);
+        match self.shelf.load(arguments, (self.declared.len(), can_call)) {
+            Ok(loaded) => Reading::Loads(Box::new(loaded)),
+            Err(error) => Reading::Refused { error, unparsable: false },
+        }
+    }
+
     fn unknown(&self, name: &str) -> String {
         let names = self.definitions.iter().map(|tool| tool.name.as_str());
         let names: Vec<_> = names.filter(|name| is_announceable(name)).collect();
@@ -253,77 +304,6 @@ impl ToolSet {
 /// Whether a name may stand in a sentence: it can neither end it nor be a tag.
 fn is_announceable(name: &str) -> bool {
     !name.contains(|c: char| c.is_control() || matches!(c, '`' | '<'))
-}
-
-/// What the model is told about a declared tool; `None` for one of the server itself.
-pub(super) fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
-    let (name, description, parameters) = match tool {
-        ToolSpec::Http(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
-        ToolSpec::Client(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
-        ToolSpec::Agent(tool) => (&tool.name, &tool.description, tool.parameters()),
-        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
-    };
-    Some(ToolDefinition { name: name.clone(), description: description.clone(), parameters })
-}
-
-/// A declared tool under its name.
-pub(super) fn named_entry(
-    tool: &ToolSpec,
-    spec: &AgentSpec,
-    schemas: &SchemaCache,
-) -> Option<(String, Entry)> {
-    Some((tool.tool_name()?.to_owned(), entry(tool, spec, schemas)?))
-}
-
-/// A tool of an MCP server under the name that the model knows it by.
-pub(super) fn pinned_entry(
-    tool: &PinnedTool,
-    spec: &AgentSpec,
-    schemas: &SchemaCache,
-) -> (String, Entry) {
-    // A schema that names no argument says nothing about them, where one that names some tells all.
-    let names_some = tool.parameters.get("properties").is_some();
-    let unnamed = if names_some { Unnamed::Refused } else { Unnamed::AsDeclared };
-    let entry = Entry {
-        call: Ok(Runs::Mcp(Box::new(McpCall::of(tool, spec.tool_timeout_ms)))),
-        parameters: schemas.get(&tool.parameters, unnamed),
-        parallel_safe: tool.rules.parallel_safe.unwrap_or(true),
-        waits: tool.rules.wait_rules(),
-        asks: tool.rules.approval.as_ref().map_or(Asks::Never, Asks::of),
-        redact: None,
-    };
-    (tool.name.clone(), entry)
-}
-
-fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
-    Some(match tool {
-        ToolSpec::Http(tool) => Entry {
-            call: HttpCall::compile(tool, spec.tool_timeout_ms)
-                .map(|call| Runs::Here(Box::new(call))),
-            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-            asks: Asks::of(&tool.approval),
-            redact: tool.redact,
-        },
-        ToolSpec::Client(tool) => Entry {
-            call: Ok(Runs::Elsewhere),
-            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-            asks: Asks::Never,
-            redact: None,
-        },
-        ToolSpec::Agent(tool) => Entry {
-            call: Ok(Runs::Elsewhere),
-            parameters: schemas.get(&tool.parameters(), Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-            asks: Asks::of(&tool.approval),
-            redact: None,
-        },
-        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
-    })
 }
 
 fn agent_tool(tool: &ToolSpec) -> Option<(String, AgentTool)> {

@@ -187,8 +187,14 @@ impl Draft<'_> {
             Record::Parked { reason } => calls::park(self, *reason),
             Record::Unparked => calls::unpark(self),
             Record::ActionRecorded { turn } => {
-                let data = EventData::Step { step_seq: self.journal.action_seq, turn: *turn };
-                self.event(EventName::StepRecorded, data);
+                let step_seq = self.journal.action_seq;
+                self.event(EventName::StepRecorded, EventData::Step { step_seq, turn: *turn });
+                self.tell_tools(step_seq, *turn);
+            }
+            Record::ToolsChanged { added, removed } => {
+                let change = ToolsStep { added: added.clone(), removed: removed.clone() };
+                // It is told after the step before it, which other calls may still hold up.
+                self.step(StepContent::Tools(change), 0, None);
             }
             Record::RetryAsked { cause, content, .. } => {
                 let retry = RetryStep { cause: *cause, content: content.clone() };
@@ -228,6 +234,15 @@ impl Draft<'_> {
         let data = EventData::Step { step_seq, turn: self.journal.facts.turn };
         self.event(EventName::StepRecorded, data);
         step_seq
+    }
+
+    /// Tells of the change of tools that stands right behind the action whose calls brought it, if one
+    /// does.
+    fn tell_tools(&mut self, action_seq: i64, turn: u32) {
+        if matches!(self.journal.history.last(), Some(StepContent::Tools(_))) {
+            let step_seq = action_seq + 1;
+            self.event(EventName::StepRecorded, EventData::Step { step_seq, turn });
+        }
     }
 
     /// Appends a summary, which is written in the middle of a turn whose reply is still to come.

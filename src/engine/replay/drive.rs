@@ -16,7 +16,7 @@ use crate::engine::Context;
 use crate::engine::compaction::{Compactor, Shortening};
 use crate::engine::journal::{Journal, Stamp, records_of};
 use crate::engine::perform::Done;
-use crate::engine::prompt::{Asked, Prompter, Told, body_hash};
+use crate::engine::prompt::{Asked, Equipped, Prompter, Told, body_hash};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::record::{Ending, Record};
@@ -26,7 +26,6 @@ use crate::provider::ModelCall;
 use crate::render;
 use crate::render::redact::Redactor;
 use crate::store::journal::LoadedRun;
-use crate::tools::Extra;
 
 /// What came of driving a run again, and the request that parts from its record.
 #[derive(Debug)]
@@ -54,11 +53,10 @@ pub(super) fn drive(
         return Driven { replayed, made: None };
     }
     let toolbox = &context.parts.toolbox;
-    let extra = loaded.pins.as_ref().map(Extra::of_pins).unwrap_or_default();
     let mut driver = Driver {
         context,
         limits: Limits::of(&loaded.agent, loaded.max_steps),
-        prompter: Prompter::new(toolbox, (&loaded.agent, &extra), &loaded.framing, redactor),
+        prompter: Prompter::new(toolbox, Equipped::of(&loaded), &loaded.framing, redactor),
         compactor: Compactor::of(&loaded, redactor),
         journal: Journal::of(&loaded),
         state: fold(records_of(&loaded)),
@@ -195,7 +193,7 @@ impl Driver<'_> {
                 if entry.is_none() {
                     self.miss(Missing::Requests);
                 }
-                let tools = &self.prompter.tools;
+                let tools = self.prompter.tools(&self.journal.history);
                 let verdict = reply.text().and_then(|text| tools.verdict(&text));
                 // What became of a call is on record, whoever it had to wait for.
                 let unwaited = |call| PlannedCall { waits: WaitRules::NONE, ..call };

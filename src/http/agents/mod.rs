@@ -45,7 +45,8 @@ async fn check(engine: &Engine, tenant: &TenantId, spec: &AgentSpec) -> Result<(
         other => other,
     };
     checks.finish().and(of_tools)?;
-    engine.check_secrets(tenant, spec, "").await
+    engine.check_secrets(tenant, spec, "").await?;
+    engine.check_skills(tenant, spec).await
 }
 
 /// The agent that a path names, at its newest version.

@@ -12,6 +12,7 @@ use crate::domain::memory::Finding;
 use crate::domain::model::{ModelSettings, ModelSpec, Provider};
 use crate::domain::provider::Wire;
 use crate::domain::script::ScriptCall;
+use crate::domain::skill::LOAD_SKILL;
 use crate::domain::tool::{FINAL_ANSWER, ToolSpec};
 use crate::http::extract::Checks;
 use crate::http::limits;
@@ -99,6 +100,7 @@ fn script_call(call: &ScriptCall, at: &str, checks: &mut Checks) {
 fn tool_choice(spec: &AgentSpec, settings: &ModelSettings, at: &str, checks: &mut Checks) {
     let Some(choice) = settings.tool_choice.as_deref() else { return };
     let known = ["auto", "none", "required", FINAL_ANSWER].contains(&choice)
+        || (choice == LOAD_SKILL && !spec.skills.is_empty())
         || spec.tools.iter().any(|tool| tool.tool_name() == Some(choice))
         // What an MCP server names its tools is known only when a run begins.
         || spec.tools.iter().any(|tool| matches!(tool, ToolSpec::Mcp(_)));

@@ -41,6 +41,7 @@ pub use problems::PROBLEMS;
         (name = "mcp-servers", description = "MCP servers whose tools agents may use"),
         (name = "webhooks", description = "Endpoints that events of runs are told to"),
         (name = "schedules", description = "Runs that the clock starts"),
+        (name = "skills", description = "Instructions and tools that agents load when a task calls for them"),
         (name = "budgets", description = "What runs may use up"),
         (name = "keys", description = "API keys"),
         (name = "health", description = "Whether the server works and takes work")

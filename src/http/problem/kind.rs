@@ -98,7 +98,7 @@ problems! {
     UriTooLong = 414 "uri-too-long" "URI too long"
         "The request target has more than `limit` bytes. Use shorter filters.";
     UnsupportedMediaType = 415 "unsupported-media-type" "Unsupported media type"
-        "Bodies are `application/json` in UTF-8, without `Content-Encoding`. Set `Content-Type: application/json`.";
+        "Bodies are `application/json` in UTF-8, or `text/markdown` where the operation says so, without `Content-Encoding`. Set `Content-Type: application/json`.";
     MisdirectedRequest = 421 "misdirected-request" "Misdirected request"
         "A server without API keys answers only to `localhost`, `127.0.0.1` and `[::1]`, so that no web page can reach it under another name. Use one of these, or set up a key.";
     ValidationFailed = 422 "validation-failed" "Validation failed"
@@ -113,6 +113,8 @@ problems! {
         "The memory document does not validate; the thread is unchanged. `errors` lists what is wrong, each with a JSON pointer.";
     MemoryVersionUnsupported = 422 "memory-version-unsupported" "Memory version not supported"
         "The memory document has a format version that this server does not know. Export it in a version that `detail` names.";
+    SkillLoadError = 422 "skill-load-error" "Skill does not load"
+        "The front matter of the `SKILL.md` is not what it has to be: a YAML mapping between two lines that are exactly `---`, with `name` and `description`, and with `tools` and `metadata` where wanted. `errors` says what is wrong and where.";
     InvalidToolSchema = 422 "invalid-tool-schema" "Invalid JSON Schema"
         "A schema is not a valid JSON Schema, or uses what is not supported here. `errors` points to it.";
     SchemaTooComplex = 422 "schema-too-complex" "JSON Schema too complex"

@@ -21,6 +21,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
             listed(Kind::MemoryVersionUnsupported, &inner.findings)
         }
         Error::MemoryLoad(inner) => listed(Kind::MemoryLoadError, &inner.findings),
+        Error::SkillLoad(inner) => listed(Kind::SkillLoadError, &inner.findings),
         Error::Invalid(findings) => listed(Kind::ValidationFailed, findings),
         Error::NotFound { .. } => say(Kind::NotFound),
         Error::Gone { .. } => say(Kind::Gone),
@@ -90,9 +91,10 @@ fn of_store(error: &StoreError) -> Problem {
 fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::McpServerNameTaken | Conflict::IdTaken => {
-            say(Kind::IdConflict)
-        }
+        Conflict::AgentNameTaken
+        | Conflict::McpServerNameTaken
+        | Conflict::SkillNameTaken
+        | Conflict::IdTaken => say(Kind::IdConflict),
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::BudgetExhausted => say(Kind::BudgetExhausted),

@@ -11,6 +11,7 @@ use crate::domain::id::{CallId, ErrorId, RunId};
 use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::domain::run::{FailureCause, RunStatus};
+use crate::domain::skill::SkillFile;
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
 use crate::store::{Conflict, StoreError};
 
@@ -52,6 +53,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (unknown.into(), "outcome-unknown"),
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
+        (SkillFile::read("---").unwrap_err().into(), "skill-load-error"),
         (conflict(Conflict::IdTaken), "id-conflict"),
         (conflict(Conflict::McpServerNameTaken), "id-conflict"),
         (E::McpUnavailable("it is away".to_owned()), "mcp-unavailable"),

@@ -116,6 +116,10 @@ impl Audit {
             }
             Record::CallEnded { outcome } => self.end(outcome),
             Record::ActionRecorded { turn } => self.record(*turn),
+            Record::ToolsChanged { added, .. } => {
+                assert!(self.has_reply && !self.is_recorded, "a reply brings tools");
+                assert!(!added.is_empty(), "something changes");
+            }
             Record::Ended(ending) => {
                 self.leave();
                 assert_eq!(self.unheard, 0, "a message is followed by a turn");

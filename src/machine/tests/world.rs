@@ -44,6 +44,7 @@ pub(super) enum Settled {
     Unparsable,
     Refused,
     Answered,
+    Loaded,
 }
 
 /// One thing that happens to a run.
@@ -347,6 +348,10 @@ impl CallShape {
                 let kind = OutcomeKind::UnknownTool;
                 settled(pure(name), ToolOutcome::not_run(id(name), "look", kind, None))
             }
+            Some(Settled::Loaded) => PlannedCall {
+                brings: vec![format!("tool_{name}")],
+                ..settled(pure(name), ToolOutcome { attempts: 0, ..done(name) })
+            },
             Some(Settled::Answered) => final_answer(name, text_output("Rainy.")),
         };
         let arguments = if self.same { "{}".to_owned() } else { planned.arguments };
@@ -373,6 +378,7 @@ fn call_shape() -> impl Strategy<Value = CallShape> {
         2 => Just(Some(Settled::Unparsable)),
         2 => Just(Some(Settled::Refused)),
         1 => Just(Some(Settled::Answered)),
+        2 => Just(Some(Settled::Loaded)),
     ];
     (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3), rules()).prop_map(
         |(effect, parallel_safe, settled, same, waits)| CallShape {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::domain::agent::AgentSpec;
 use crate::domain::budget::{BudgetOwner, BudgetPeriod};
 use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{AgentId, KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
+use crate::domain::id::{AgentId, KeyId, RunId, SkillId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::run::{OnBusy, OnDisconnect, Run};
 use crate::domain::schedule::Firing;
@@ -23,7 +23,7 @@ use crate::store::lease::{FAMILY_FORMAT, FIRST_FORMAT};
 use crate::store::rows::{to_json, to_json_opt};
 use crate::store::runs::{get, insert_event};
 use crate::store::thread_queue::{self, Busy};
-use crate::store::{Store, StoreError, budget, idempotency, refusal, threads};
+use crate::store::{Store, StoreError, budget, idempotency, refusal, skills, threads};
 
 /// What a run is accepted with.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub struct NewRun {
     pub run: Run,
     /// The definition of an inline agent; `None` when the run names a stored one.
     pub inline_agent: Option<AgentSpec>,
+    /// The versions of the agent's skills that it is pinned to.
+    pub skills: Vec<(SkillId, i32)>,
     /// The thread, when the run starts a new one.
     pub new_thread: Option<Thread>,
     /// Whether a model is to see nothing of the thread's history.
@@ -318,6 +320,7 @@ async fn insert(
         let new = NewBudget { period: BudgetPeriod::Total, bounds: run.budget };
         budget::write(&mut *tx, tenant, BudgetOwner::Run(run.id), &new).await?;
     }
+    skills::pin(&mut *tx, tenant, run.id, &new.skills).await?;
     let event = (EventName::RunCreated, EventData::Run(run.facts.clone()));
     insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await
 }

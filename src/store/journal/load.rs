@@ -13,6 +13,7 @@ use crate::domain::id::{RunId, TenantId};
 use crate::domain::mcp::Pins;
 use crate::domain::run::Run;
 use crate::domain::run_message::RunMessage;
+use crate::domain::skill::Skill;
 use crate::domain::step::Step;
 use crate::domain::thread::Framing;
 use crate::domain::tool::{CallState, ToolSpec};
@@ -20,7 +21,7 @@ use crate::domain::wait::GivenAnswer;
 use crate::store::rows::At;
 use crate::store::run_row::RunRow;
 use crate::store::steps::{self, Range, StoredCall};
-use crate::store::{Store, StoreError, answers, events, messages, pins, threads};
+use crate::store::{Store, StoreError, answers, events, messages, pins, skills, threads};
 
 /// A run with all that going on with it takes.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,8 @@ pub struct LoadedRun {
     pub run: Run,
     /// The version of the agent it is pinned to.
     pub agent: AgentSpec,
+    /// The versions of the agent's skills that it is pinned to.
+    pub skills: Vec<Skill>,
     /// The run's own step limit.
     pub max_steps: Option<u32>,
     /// What is left of its time by the database's clock, where that is bounded; zero when it is over.
@@ -90,6 +93,11 @@ pub async fn load(
     let (mut steps, calls) = steps::read(store.worker(), tenant, range).await?;
     steps::leave_out(store.worker(), tenant, (run.thread_id, Some(id)), &mut steps).await?;
     let fallback = asked_fallback(store, tenant, id, &agent).await?;
+    let skills = if agent.skills.is_empty() {
+        Vec::new()
+    } else {
+        skills::of_run(store, tenant, id).await?
+    };
     let n_answers = at.count("n_answers", n_answers)?;
     let has_waiting = calls.iter().any(|call| call.state == CallState::Waiting);
     let answers = if has_waiting { answers::of(store, tenant, id).await? } else { Vec::new() };
@@ -99,6 +107,7 @@ pub async fn load(
     Ok(Some(LoadedRun {
         run,
         agent,
+        skills,
         max_steps,
         time_left,
         head,

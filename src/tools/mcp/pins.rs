@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::vet::is_plain;
 use crate::domain::agent::AgentSpec;
 use crate::domain::mcp::{Listing, McpServerSpec, McpTool, McpUnavailable, PinnedTool, Pins};
+use crate::domain::skill::Skill;
 use crate::domain::tool::{RESERVED_NAMES, ToolSpec};
 use crate::tools::spec::MAX_TOOLS;
 
@@ -14,13 +15,15 @@ pub type Offer = Result<(McpServerSpec, Listing), McpUnavailable>;
 /// The tools that a run of an agent is given, from what its servers have.
 ///
 /// A tool keeps its name unless another tool has it, of whatever kind; all of those of servers are then
-/// told apart by the names of their servers. What has no name then, or is too many, is left out.
-pub fn pin(agent: &AgentSpec, offers: &BTreeMap<String, Offer>) -> Pins {
+/// told apart by the names of their servers. What has no name then, or is too many, is left out. Tools that
+/// the agent's skills may bring count as well, loaded or not: no server keeps a skill from being loaded.
+pub fn pin(agent: &AgentSpec, skills: &[Skill], offers: &BTreeMap<String, Offer>) -> Pins {
     let is_gone = |(_, offer): &(&String, &Offer)| offer.is_err();
     let unavailable = offers.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
     let taken: BTreeSet<&str> = agent
         .tools
         .iter()
+        .chain(skills.iter().flat_map(|skill| &skill.spec.tools))
         .filter_map(ToolSpec::tool_name)
         .chain(RESERVED_NAMES.iter().copied())
         .collect();
@@ -93,11 +96,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::domain::id::SkillId;
     use crate::domain::mcp::ListedTool;
 
     fn agent(tools: &Value) -> AgentSpec {
         let model = json!({"provider": "scripted", "name": "s"});
         serde_json::from_value(json!({"name": "a", "model": model, "tools": tools})).unwrap()
+    }
+
+    fn skill(tools: &Value) -> Skill {
+        let skill = json!({"name": "s", "description": "d", "instructions": "i", "tools": tools});
+        Skill {
+            id: SkillId::from(uuid::Uuid::nil()),
+            version: 1,
+            spec: serde_json::from_value(skill).unwrap(),
+            created_at: chrono::DateTime::UNIX_EPOCH,
+            updated_at: chrono::DateTime::UNIX_EPOCH,
+            archived_at: None,
+        }
     }
 
     fn offer(server: &str, more: &Value, tools: &[&str]) -> (String, Offer) {
@@ -128,7 +144,17 @@ mod tests {
             offer("two", &json!({}), &["look", "final_answer"]),
         ]);
         let expected = ["one__open", "one__look", "only", "two__look", "two__final_answer"];
-        assert_eq!(names(&pin(&agent, &offers)), expected);
+        assert_eq!(names(&pin(&agent, &[], &offers)), expected);
+    }
+
+    #[test]
+    fn a_tool_of_a_skill_keeps_its_name_whatever_a_server_calls_its_own() {
+        let agent = agent(&json!([{"kind": "mcp", "server": "one"}]));
+        let skill: Skill = skill(&json!([
+            {"kind": "client", "name": "reef", "parameters": {"type": "object"}},
+        ]));
+        let offers = BTreeMap::from([offer("one", &json!({}), &["reef", "look"])]);
+        assert_eq!(names(&pin(&agent, &[skill], &offers)), ["one__reef", "look"]);
     }
 
     #[test]
@@ -138,7 +164,7 @@ mod tests {
             {"kind": "mcp", "server": "one", "tools": ["b", "c"]},
         ]));
         let offers = BTreeMap::from([offer("one", &json!({"deny": ["a"]}), &["a", "b", "c", "d"])]);
-        assert_eq!(names(&pin(&agent, &offers)), ["b", "c"]);
+        assert_eq!(names(&pin(&agent, &[], &offers)), ["b", "c"]);
     }
 
     #[test]
@@ -146,7 +172,7 @@ mod tests {
         let agent =
             agent(&json!([{"kind": "mcp", "server": "gone"}, {"kind": "mcp", "server": "one"}]));
         let gone = ("gone".to_owned(), Err(McpUnavailable::Unknown));
-        let pins = pin(&agent, &BTreeMap::from([gone, offer("one", &json!({}), &["a"])]));
+        let pins = pin(&agent, &[], &BTreeMap::from([gone, offer("one", &json!({}), &["a"])]));
         assert_eq!((names(&pins), &pins.unavailable), (vec!["a"], &vec!["gone".to_owned()]));
     }
 
@@ -158,7 +184,7 @@ mod tests {
             {"kind": "client", "name": "open", "parameters": {"type": "object"}},
             {"kind": "mcp", "server": "one"},
         ]));
-        let pins = pin(&agent, &BTreeMap::from([offer("one", &json!({}), &many)]));
+        let pins = pin(&agent, &[], &BTreeMap::from([offer("one", &json!({}), &many)]));
         assert_eq!(pins.tools.len(), MAX_TOOLS - 1);
     }
 }

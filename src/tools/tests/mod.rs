@@ -7,6 +7,7 @@ mod plan;
 mod response;
 mod schema;
 mod server;
+mod skills;
 mod spec;
 mod template;
 

@@ -27,6 +27,7 @@ mod schedules;
 mod schemas;
 mod secrets;
 mod secrets_use;
+mod skills;
 mod steps;
 mod threads;
 mod threads_fork;

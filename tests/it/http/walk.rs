@@ -56,6 +56,7 @@ const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
 /// It is refused, so that a walk over names, each of which a secret could have, stores none.
 const SECRET: &str = r#"{"value":"hunter22","origins":["ftp://example.com"]}"#;
 const TOOL: &str = r#"{"tool":{"kind":"http","name":"t","url":"https://nowhere.invalid/","parameters":{"type":"object"}}}"#;
+const SKILL: &str = r#"{"name":"b","description":"d","instructions":"i"}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
@@ -117,6 +118,13 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("secrets_get", "agents:read", Takes::Nothing),
     ("secrets_list", "agents:read", Takes::Nothing),
     ("secrets_put", "secrets:write", Takes::Json(SECRET)),
+    ("skills_archive", "tools:write", Takes::Nothing),
+    ("skills_create", "tools:write", Takes::Json(SKILL)),
+    ("skills_get", "agents:read", Takes::Nothing),
+    ("skills_list", "agents:read", Takes::Nothing),
+    ("skills_put", "tools:write", Takes::Json(SKILL)),
+    ("skills_version", "agents:read", Takes::Nothing),
+    ("skills_versions", "agents:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),
     ("steps_request_body", "ledger:read", Takes::Nothing),
     ("steps_request_response", "ledger:read", Takes::Nothing),
@@ -251,6 +259,7 @@ struct World {
     webhook: Value,
     delivery: Value,
     schedule: Value,
+    skill: Value,
 }
 
 impl World {
@@ -264,6 +273,8 @@ impl World {
         app.put(&format!("/v1/secrets/{SECRET_NAME}"), &secret).await.expect(200);
         let schedule: Value = serde_json::from_str(SCHEDULE).unwrap();
         let schedule = app.post("/v1/schedules", &schedule).await.expect(201);
+        let skill = json!({"name": "s", "description": "d", "instructions": "i"});
+        let skill = app.post("/v1/skills", &skill).await.expect(201);
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/webhooks/{}/deliveries", webhook["id"].as_str().unwrap());
         let delivery = app.all(&path).await[0].clone();
@@ -280,7 +291,19 @@ impl World {
                 SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
             lacking.push((lacked, mint_key(&app, "default", &held).await));
         }
-        Self { app, foreign, lacking, agent, run, step, request, webhook, delivery, schedule }
+        Self {
+            app,
+            foreign,
+            lacking,
+            agent,
+            run,
+            step,
+            request,
+            webhook,
+            delivery,
+            schedule,
+            skill,
+        }
     }
 
     /// The operation's path with what is really there.
@@ -300,6 +323,8 @@ impl World {
             .replace("{delivery_id}", &text(&self.delivery["id"]))
             .replace("{schedule_id}", &text(&self.schedule["id"]))
             .replace("{name}", SECRET_NAME)
+            .replace("{skill_id}", &text(&self.skill["id"]))
+            .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")
             .replace("{block_id}", "user")

@@ -41,6 +41,7 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         unparsable: false,
         waits: WaitRules::NONE,
         settled: None,
+        brings: Vec::new(),
     };
     Batch {
         op_id: uuid(),

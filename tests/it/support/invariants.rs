@@ -187,6 +187,24 @@ const RULES: &[Rule] = &[
                    AND (c.attempt > 0 OR c.outcome->>'kind' <> 'cancelled')))",
     ),
     (
+        "a run has a version of every skill that its agent names, numbered 1..n",
+        "SELECT r.run_id::text FROM run r
+           LEFT JOIN agent_version v
+             ON (v.tenant_id, v.agent_id, v.version) = (r.tenant_id, r.agent_id, r.agent_version)
+          WHERE (SELECT (count(*)::integer, coalesce(max(place), 0)) FROM run_skill p
+                  WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))
+             <> (SELECT (n, n) FROM (SELECT json_array_length(coalesce(
+                    coalesce(r.inline_agent, v.spec)->'skills', '[]'))::integer AS n) named)",
+    ),
+    (
+        "what the calls of a reply bring stands right behind it",
+        "SELECT concat(s.thread_id, ' ', s.seq) FROM step s
+          WHERE s.kind = 'tools' AND s.run_id IS NOT NULL AND s.turn > 0
+            AND NOT EXISTS (SELECT FROM step a
+                             WHERE (a.tenant_id, a.thread_id, a.run_id, a.turn, a.seq, a.kind)
+                                 = (s.tenant_id, s.thread_id, s.run_id, s.turn, s.seq - 1, 'action'))",
+    ),
+    (
         "epochs never go back",
         "SELECT run_id::text FROM (
              SELECT run_id, epoch, lag(epoch) OVER (PARTITION BY tenant_id, run_id ORDER BY seq)

@@ -82,6 +82,7 @@ pub(crate) fn new_run() -> NewRun {
             budget: Budget::default(),
             facts: RunFacts::accepted(),
         },
+        skills: Vec::new(),
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
         new_thread: Some(Thread {
             id: thread_id,
