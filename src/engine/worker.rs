@@ -74,7 +74,7 @@ fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
     let (hold, grip) = context.leases.hold(&claim, claimed_at, with);
     let shared = Arc::clone(context);
     context.tasks.spawn(async move {
-        let driving = Driver::drive(Arc::clone(&shared), claim.clone(), grip);
+        let driving = Box::pin(Driver::drive(Arc::clone(&shared), claim.clone(), grip));
         // A panic is a bug; it must cost one run its claim, not the process its life. A run that keeps
         // doing this is given up as poisoned.
         let fault = match AssertUnwindSafe(driving).catch_unwind().await {

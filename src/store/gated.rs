@@ -50,18 +50,20 @@ impl GatedPool {
     /// Takes a connection.
     pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         // One that is there already is taken at once, so that hearts beat on while others are refused.
+        let acquire = Box::pin(self.pool.acquire());
         if self.pool.num_idle() > 0 {
-            return self.pool.acquire().await;
+            return acquire.await;
         }
-        self.connecting(self.pool.acquire()).await
+        self.connecting(acquire).await
     }
 
     /// Takes a connection and begins a transaction on it.
     pub(super) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        let begin = Box::pin(self.pool.begin());
         if self.pool.num_idle() > 0 {
-            return self.pool.begin().await;
+            return begin.await;
         }
-        self.connecting(self.pool.begin()).await
+        self.connecting(begin).await
     }
 
     /// Does what opens a connection, once it is this caller's turn, and takes note of what comes of it.

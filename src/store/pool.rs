@@ -151,7 +151,7 @@ impl Store {
     /// Opens a connection to listen on.
     pub(super) async fn listener(&self) -> Result<PgListener, sqlx::Error> {
         let pool = pool(&self.options, "agentling-listener", 1, "5s");
-        self.hints.connecting(PgListener::connect_with(&pool)).await
+        self.hints.connecting(Box::pin(PgListener::connect_with(&pool))).await
     }
 
     pub(super) const fn hints(&self) -> &GatedPool {

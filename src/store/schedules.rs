@@ -244,9 +244,10 @@ pub struct DueSchedule {
     pub now: DateTime<Utc>,
 }
 
-/// Schedules that are due, at most 100: tenants by turns, those of each that have been due for longest
-/// first, so that a tenant whose runs are not accepted at present holds up nobody else. One that waits for
-/// a run to end is not among them.
+/// Schedules that are due, at most 100. One that waits for a run to end is not among them.
+///
+/// Tenants come by turns, and of each those that have been due for longest: a tenant whose runs are not
+/// accepted at present holds up nobody else.
 ///
 /// # Errors
 /// When the database does not answer.

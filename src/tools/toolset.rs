@@ -258,7 +258,7 @@ impl ToolSet {
         let Some(entry) = self.declared.get(name).map(Arc::as_ref) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
-        if let Err(refusal) = fitting(&entry.parameters, value) {
+        if let Some(refusal) = unfitting(&entry.parameters, value) {
             return refusal;
         }
         let arguments: Arguments = match serde_json::from_str(spelling) {
@@ -278,13 +278,9 @@ impl ToolSet {
     }
 
     fn read_answer(&self, value: &Value, spelling: &str) -> Reading<'_> {
-        match fitting(&self.answer, value) {
-            Ok(()) => {
-                let answer = builtin::answer(value, spelling, self.has_output_schema);
-                Reading::Answer(Box::new(answer))
-            }
-            Err(refusal) => refusal,
-        }
+        unfitting(&self.answer, value).unwrap_or_else(|| {
+            Reading::Answer(Box::new(builtin::answer(value, spelling, self.has_output_schema)))
+        })
     }
 
     fn read_load(&self, arguments: &Value) -> Reading<'_> {
@@ -315,14 +311,14 @@ fn agent_tool(tool: &ToolSpec) -> Option<(String, AgentTool)> {
     Some((tool.name.clone(), tool.clone()))
 }
 
-/// The refusal of arguments that do not fit, which names every problem.
-fn fitting<'a>(parameters: &Checked, arguments: &Value) -> Result<(), Reading<'a>> {
+/// The refusal of arguments that do not fit, which names every problem; `None` for those that do.
+fn unfitting<'a>(parameters: &Checked, arguments: &Value) -> Option<Reading<'a>> {
     let problems = problems(parameters, arguments);
     if problems.is_empty() {
-        return Ok(());
+        return None;
     }
     let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    Err(invalid(told.join("; ")))
+    Some(invalid(told.join("; ")))
 }
 
 fn invalid<'a>(message: String) -> Reading<'a> {

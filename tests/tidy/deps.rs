@@ -160,7 +160,7 @@ fn direct(metadata: &Value) -> Vec<Finding> {
             .filter_map(|dependency| dependency["name"].as_str())
             .collect()
     };
-    let mut findings = differing(&named(false), &DIRECT);
+    let mut findings = differing(&named(false), DIRECT);
     // A test may name what the house names anyway.
     let tests_only = named(true).into_iter().filter(|name| !DIRECT.contains(name)).collect();
     findings.extend(differing(&tests_only, &FOR_TESTS));

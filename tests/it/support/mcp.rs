@@ -95,6 +95,11 @@ impl McpServer {
         }
     }
 
+    /// Its port.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Where it is reached.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.port)
@@ -120,6 +125,7 @@ impl Drop for McpServer {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "what only tests of MCP need stands here")]
 impl TestApp {
     /// A server that may reach these MCP servers, with further settings.
     pub(crate) async fn reaching(ports: &[u16], settings: &[(&str, &str)]) -> Self {
@@ -142,13 +148,6 @@ impl TestApp {
         let mut body = json!({"name": name, "url": url});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         self.post("/v1/mcp-servers", &body).await.expect(201)
-    }
-}
-
-impl McpServer {
-    /// Its port.
-    pub(crate) const fn port(&self) -> u16 {
-        self.port
     }
 }
 

@@ -191,7 +191,7 @@ async fn started(db: &TestDb, store: &Store, n: usize) -> i64 {
     }
     for _ in 0..n {
         let mut new = new_run();
-        new.firing = Some(firing.clone());
+        new.firing = Some(firing);
         drop(runs::accept(store, &TenantId::default(), &new).await);
     }
     count(db, "SELECT count(*) FROM run").await
