@@ -284,7 +284,7 @@ impl ToolSet {
     }
 
     fn read_load(&self, arguments: &Value) -> Reading<'_> {
-        if let Err(refusal) = fitting(&self.load, arguments) {
+        if let Some(refusal) = unfitting(&self.load, arguments) {
             return refusal;
         }
         let can_call = |name: &str| self.declared.contains_key(name);
