@@ -260,6 +260,7 @@ struct World {
     delivery: Value,
     schedule: Value,
     skill: Value,
+    server: Value,
 }
 
 impl World {
@@ -275,6 +276,8 @@ impl World {
         let schedule = app.post("/v1/schedules", &schedule).await.expect(201);
         let skill = json!({"name": "s", "description": "d", "instructions": "i"});
         let skill = app.post("/v1/skills", &skill).await.expect(201);
+        let server = json!({"name": "walked", "url": app.tools.url("mcp")});
+        let server = app.post("/v1/mcp-servers", &server).await.expect(201);
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/webhooks/{}/deliveries", webhook["id"].as_str().unwrap());
         let delivery = app.all(&path).await[0].clone();
@@ -303,6 +306,7 @@ impl World {
             delivery,
             schedule,
             skill,
+            server,
         }
     }
 
@@ -324,6 +328,7 @@ impl World {
             .replace("{schedule_id}", &text(&self.schedule["id"]))
             .replace("{name}", SECRET_NAME)
             .replace("{skill_id}", &text(&self.skill["id"]))
+            .replace("{server_id}", &text(&self.server["id"]))
             .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")
