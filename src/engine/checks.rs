@@ -6,6 +6,10 @@ use crate::domain::id::TenantId;
 use crate::domain::skill::SkillSpec;
 use crate::error::AgentlingError;
 
+#[expect(
+    clippy::multiple_inherent_impl,
+    reason = "what is asked before anything runs stands apart"
+)]
 impl Engine {
     /// Whether the tools and schemas of an agent are such that it can be stored and run. `at` is the
     /// pointer to the agent in the caller's document.

@@ -270,7 +270,6 @@ async fn insert(
     };
     let waiting = (&new.task, new.reset);
     let own = Some(&run.budget).filter(|budget| !budget.is_empty());
-    let is_budgeted = shares_budget || !run.budget.bounds().is_empty();
     let parent = run.parent.as_ref();
     let ancestors = parent.map(Parent::ancestors).unwrap_or_default();
     let ancestors: Vec<Uuid> = ancestors.into_iter().map(RunId::uuid).collect();
@@ -300,7 +299,7 @@ async fn insert(
         to_json(&run.metadata)?,
         run.created_at,
         new.webhook.map(WebhookId::uuid),
-        is_budgeted,
+        shares_budget || !run.budget.bounds().is_empty(),
         to_json_opt(own)?,
         new.key.map(KeyId::uuid),
         new.on_busy.label(),

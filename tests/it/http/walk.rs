@@ -263,6 +263,13 @@ struct World {
     server: Value,
 }
 
+async fn skill_and_server(app: &TestApp) -> (Value, Value) {
+    let skill = json!({"name": "s", "description": "d", "instructions": "i"});
+    let server = json!({"name": "walked", "url": app.tools.url("mcp")});
+    let skill = app.post("/v1/skills", &skill).await.expect(201);
+    (skill, app.post("/v1/mcp-servers", &server).await.expect(201))
+}
+
 impl World {
     async fn new() -> Self {
         let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
@@ -274,10 +281,7 @@ impl World {
         app.put(&format!("/v1/secrets/{SECRET_NAME}"), &secret).await.expect(200);
         let schedule: Value = serde_json::from_str(SCHEDULE).unwrap();
         let schedule = app.post("/v1/schedules", &schedule).await.expect(201);
-        let skill = json!({"name": "s", "description": "d", "instructions": "i"});
-        let skill = app.post("/v1/skills", &skill).await.expect(201);
-        let server = json!({"name": "walked", "url": app.tools.url("mcp")});
-        let server = app.post("/v1/mcp-servers", &server).await.expect(201);
+        let (skill, server) = skill_and_server(&app).await;
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/webhooks/{}/deliveries", webhook["id"].as_str().unwrap());
         let delivery = app.all(&path).await[0].clone();
