@@ -57,6 +57,7 @@ fn main() {
         let input = RenderInput {
             model: &model,
             instructions: Some("Answer briefly."),
+            skills: &[],
             steps,
             tools: &[],
             closing: false,

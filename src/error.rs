@@ -9,6 +9,8 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::memory::{Finding, MemoryLoadError};
 use crate::domain::model::ModelError;
 use crate::domain::run::{RunFailure, RunStatus};
+use crate::domain::skill::SkillLoadError;
+use crate::domain::tool::ToolOutcome;
 use crate::store::{Conflict, StoreError};
 
 /// Everything that can keep a caller from what they asked for.
@@ -23,6 +25,9 @@ pub enum AgentlingError {
     /// A memory document does not validate.
     #[error(transparent)]
     MemoryLoad(#[from] MemoryLoadError),
+    /// A `SKILL.md` does not load.
+    #[error(transparent)]
+    SkillLoad(#[from] SkillLoadError),
     /// What was asked for does not exist, or belongs to another tenant.
     #[error("nothing is found under this id")]
     NotFound {
@@ -143,6 +148,9 @@ pub enum AgentlingError {
     /// A run names an agent that does not exist.
     #[error("there is no such agent")]
     UnknownAgent,
+    /// A tool names an agent that does not exist.
+    #[error("a tool names an agent that does not exist")]
+    UnknownSubAgent(Finding),
     /// A request is well-formed but says something that cannot be.
     #[error("the request does not validate: {}", first_message(.0))]
     Invalid(Vec<Finding>),
@@ -158,15 +166,30 @@ pub enum AgentlingError {
     /// A URL leads to where the server must not go.
     #[error("the server may not call this URL; its operator can open a host and port")]
     EgressDenied(Finding),
+    /// A tool that was tried out failed: the only place where a failed call is an error.
+    #[error("the tool's call failed: {}", failure_of(.0))]
+    ToolCall(Box<ToolOutcome>),
     /// A header of a tool is not a header, or one that callers cannot set.
     #[error("the header cannot be set: {}", .0.message)]
     InvalidHeaderName(Finding),
+    /// An MCP server does not answer as one.
+    #[error("the MCP server is not available: {0}")]
+    McpUnavailable(String),
+    /// The operator has set no key that secrets could be sealed with.
+    #[error("this server keeps no secrets: its operator has set no key to seal them with")]
+    SecretsNotConfigured,
     /// The run failed and the caller asked for that to be the answer.
     #[error("{}", .0.detail)]
     RunFailed(RunFailure),
     /// A fault of the server.
     #[error("something went wrong on the server")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What a caller who tries a tool out reads of its failure.
+fn failure_of(outcome: &ToolOutcome) -> String {
+    let failure = outcome.error.as_ref();
+    failure.map_or_else(String::new, |failure| format!("{}: {}", failure.r#type, failure.message))
 }
 
 /// What a caller reads of a list of findings when there is room for one.
@@ -192,6 +215,7 @@ impl AgentlingError {
             Self::Model(error) => error.retryable,
             Self::RunFailed(_)
             | Self::MemoryLoad(_)
+            | Self::SkillLoad(_)
             | Self::NotFound { .. }
             | Self::Gone { .. }
             | Self::Unauthenticated
@@ -210,14 +234,18 @@ impl AgentlingError {
             | Self::IdConflict(_)
             | Self::PreconditionFailed
             | Self::UnknownAgent
+            | Self::UnknownSubAgent(_)
             | Self::Invalid(_)
             | Self::InvalidToolSchema(_)
             | Self::SchemaTooComplex(_)
             | Self::RemoteRefForbidden(_)
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
+            | Self::SecretsNotConfigured
+            | Self::ToolCall(_)
             | Self::Internal(_) => false,
-            Self::ThreadBusy { .. }
+            Self::McpUnavailable(_)
+            | Self::ThreadBusy { .. }
             | Self::TooManyMessages { .. }
             | Self::Overloaded
             | Self::Draining
@@ -242,6 +270,8 @@ const fn is_retryable_store(error: &StoreError) -> bool {
         ) => true,
         StoreError::Conflict(
             Conflict::AgentNameTaken
+            | Conflict::McpServerNameTaken
+            | Conflict::SkillNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }
             | Conflict::IdempotencyKeyReused

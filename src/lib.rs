@@ -12,7 +12,9 @@
 //! | [`machine`] | the agent loop as three total functions | tokio, time, SQL, HTTP |
 //! | [`render`] | history and profile → provider-neutral prompt | providers' wire formats |
 //! | [`wire`] | prompt → bytes, bytes → reply | sockets |
+//! | [`seal`] | seals secrets for storage | where they are stored and sent |
 //! | [`config`], [`clock`] | settings; the one source of time and ids | everything else |
+//! | [`egress`] | where outbound calls may go, and the clients that go nowhere else | what is called for |
 //! | [`store`] | Postgres; the only SQL | HTTP, providers, tools |
 //! | [`provider`] | sends wire bytes to a model | the loop, the database |
 //! | [`tools`] | runs tools; always yields an outcome | the loop, the database |
@@ -50,12 +52,14 @@ pub mod app;
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod egress;
 pub mod engine;
 pub mod error;
 pub mod http;
 pub mod machine;
 pub mod provider;
 pub mod render;
+pub mod seal;
 pub mod store;
 pub mod telemetry;
 pub mod tools;

@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::demo::{self, DemoModel};
 use super::keys::KeysCommand;
-use super::{Database, StartError, keys, run_server};
+use super::secrets::SecretsCommand;
+use super::{Database, StartError, keys, run_server, secrets};
 use crate::clock::{Ids as _, System};
 use crate::config::{Config, Source, settings_help};
 use crate::domain::model::Provider;
@@ -36,6 +37,9 @@ enum Command {
     /// Create, list and revoke API keys.
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Replace the keys that secrets of tenants are sealed with.
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Say whether the server on this machine would accept a run; for health checks.
     Health,
 }
@@ -115,6 +119,11 @@ fn run(command: Command) -> Result<(), String> {
         Command::Keys(command) => on_database(&config, Database::attach, async |store| {
             store.migrate().await?;
             let said = keys::run(&config, &store, command).await?;
+            print(&said).map_err(|error| StartError::Io(std::io::Error::other(error)))
+        }),
+        Command::Secrets(command) => on_database(&config, Database::attach, async |store| {
+            store.migrate().await?;
+            let said = secrets::run(&config, &store, command).await?;
             print(&said).map_err(|error| StartError::Io(std::io::Error::other(error)))
         }),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use serde_json::json;
 use tokio::net::TcpListener;
+use url::Url;
 
 use super::serve::{Signals, stop_or_give_up};
 use super::transcript::Transcript;
@@ -51,6 +52,8 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     let tool_address = tool.local_addr()?;
     let mut config = config.clone();
     config.egress.allow.push(HostPort { host: "127.0.0.1".to_owned(), port: tool_address.port() });
+    // Who starts the demo is the operator.
+    config.egress.allow.extend(model.base_url.as_deref().and_then(place));
     let around = Surroundings::default();
     let ids = Arc::clone(&around.ids);
     let running = Running::start(&config, store, &around).await?;
@@ -71,6 +74,13 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     signals.next().await;
     stop_or_give_up(running, signals).await;
     Ok(())
+}
+
+/// The host and port of a URL.
+fn place(url: &str) -> Option<HostPort> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Some(HostPort { host, port: url.port_or_known_default()? })
 }
 
 async fn show(running: &Running, tool: SocketAddr, model: DemoModel) -> Result<(), StartError> {
@@ -185,6 +195,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
             provider: model.provider,
             name: model.name,
             base_url: model.base_url,
+            api_key: None,
             profile: ProfileOverrides::default(),
             settings: ModelSettings::default(),
             script,
@@ -194,6 +205,7 @@ fn spec(tool: SocketAddr, model: DemoModel) -> AgentSpec {
         instructions: Some(
             "You are a weather assistant. Look things up before you answer.".to_owned(),
         ),
+        skills: Vec::new(),
         tools: vec![ToolSpec::Http(weather(tool))],
         output_schema: None,
         max_steps: 6,
@@ -234,10 +246,11 @@ fn weather(tool: SocketAddr) -> HttpTool {
         on_in_doubt: OnInDoubt::Hold,
         hold_timeout_ms: None,
         probe_url: None,
-        approval: Approval::Never,
+        approval: Approval::NEVER,
         approval_timeout_ms: None,
         parallel_safe: true,
         max_output_chars: None,
+        redact: None,
         output_path: None,
     }
 }

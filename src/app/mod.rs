@@ -3,7 +3,9 @@
 pub mod cli;
 mod database;
 mod demo;
+mod egress;
 mod keys;
+mod secrets;
 mod serve;
 mod transcript;
 
@@ -19,7 +21,9 @@ pub use serve::{Running, run_server};
 use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
+use crate::egress::{EgressPolicy, InvalidAllowEntry, SetupError};
 use crate::engine::redaction::Redaction;
+use crate::engine::servers::StoredServers;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
@@ -27,7 +31,9 @@ use crate::http::cursor::Cursors;
 use crate::http::{AppState, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
-use crate::tools::{EgressPolicy, InvalidAllowEntry, Toolbox, ToolboxError};
+use crate::tools::mcp::McpClients;
+use crate::tools::secrets::SecretSource;
+use crate::tools::{Toolbox, ToolboxError};
 
 /// What keeps a server from starting.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +49,7 @@ pub enum StartError {
     DatabaseGone,
     /// An HTTP client.
     #[error("an HTTP client cannot be made")]
-    Client(#[from] ClientError),
+    Client(#[from] SetupError),
     /// The tools' client.
     #[error("{0}")]
     Toolbox(#[from] ToolboxError),
@@ -78,13 +84,22 @@ pub enum StartError {
         /// How many there may be.
         allowed: u32,
     },
+    /// Keys cannot be replaced.
+    #[error("the keys of secrets cannot be replaced")]
+    Rewrap(#[source] AgentlingError),
+    /// Some secrets are under keys that are not set.
+    #[error(
+        "{n_left} secrets cannot be opened with the keys that are set, and are as they were; the log \
+         names them"
+    )]
+    NotRewrapped {
+        /// How many.
+        n_left: u64,
+    },
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),
 }
-
-/// The clients' own error, by a name that composition may use.
-pub type ClientError = client::ClientError;
 
 /// The parts of a server that tests replace.
 #[derive(Debug, Clone)]
@@ -114,22 +129,26 @@ pub async fn engine(
     store: &Store,
     around: &Surroundings,
 ) -> Result<Engine, StartError> {
-    let egress = &config.egress;
-    let allow = egress.allow.iter().map(|pair| format!("{}:{}", pair.host, pair.port));
-    let policy = EgressPolicy::new(allow, egress.allow_http)?;
+    let policy = Arc::new(egress::policy(config).await?);
     let keys = ProviderKeys::of(&config.providers);
     let offered = around.ids.secret()?;
     let secret = stored_keys::shared_secret(store, "redaction", offered).await?;
     let offered = around.ids.secret()?;
     let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
+    let secrets = secrets::keeper(config, store, around)?;
     Ok(Engine::new(Parts {
         redaction: redaction(config, secret),
         webhooks: config.webhooks,
         webhook_secret,
         retention: config.retention,
         store: store.clone(),
-        models: Models::new(client::http_client()?, keys, Arc::clone(&around.clock)),
-        toolbox: Toolbox::new(policy, Arc::clone(&around.clock))?,
+        models: Models::new(
+            client::http_client(Arc::clone(&policy))?,
+            keys,
+            Arc::clone(&around.clock),
+        ),
+        toolbox: toolbox(config, store, (policy, around), Arc::new(secrets.clone()))?,
+        secrets,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
         prices: config.prices.clone(),
@@ -137,6 +156,19 @@ pub async fn engine(
         rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),
     }))
+}
+
+/// What runs tools, with the servers of tenants and of the operator.
+fn toolbox(
+    config: &Config,
+    store: &Store,
+    (policy, around): (Arc<EgressPolicy>, &Surroundings),
+    secrets: Arc<dyn SecretSource>,
+) -> Result<Toolbox, ToolboxError> {
+    let servers = Arc::new(StoredServers(store.clone()));
+    let servers = McpClients::new(servers, config.mcp.servers.clone(), Arc::clone(&around.clock));
+    let toolbox = Toolbox::new(policy, Arc::clone(&around.clock), secrets)?;
+    Ok(toolbox.with_servers(servers))
 }
 
 /// What is redacted for everyone, by the settings.

@@ -12,7 +12,7 @@ pub(super) const POLL: Setting =
         .or("1000");
 pub(super) const LEASE: Setting = Setting::plain(
     "AGENTLING_LEASE_MS",
-    "how long a run stays with a worker that shows no sign of life",
+    "how long a run stays with a worker that shows no sign of life; at least two heartbeats",
 )
 .or("30000");
 pub(super) const HEARTBEAT: Setting =
@@ -29,6 +29,11 @@ pub(super) const PER_TENANT: Setting = Setting::plain(
     "how many runs of one tenant all servers together work on at once",
 )
 .or("1000");
+pub(super) const MAX_DEPTH: Setting = Setting::plain(
+    "AGENTLING_AGENT_DEPTH",
+    "how deep agents may start runs of each other; 0 lets none start any",
+)
+.or("8");
 pub(super) const NOTIFY: Setting = Setting::plain(
     "AGENTLING_NOTIFY",
     "`on` or `off`: whether servers tell each other over LISTEN and NOTIFY where to look; without it \
@@ -45,6 +50,12 @@ pub(super) const WAIT_LIMIT: Setting = Setting::plain(
     "how long the API may wait for a database connection before it refuses new runs",
 )
 .or("250");
+pub(super) const OLD_TRANSACTION: Setting = Setting::plain(
+    "AGENTLING_OLD_TRANSACTION_MS",
+    "how long anybody may have a transaction open in the database before it is warned of; it keeps \
+     dead rows from being cleared away",
+)
+.or("600000");
 
 const HOUR_MS: u32 = 3_600_000;
 
@@ -105,12 +116,16 @@ pub struct Engine {
     pub role: Role,
     /// The most runs of a tenant at once.
     pub per_tenant: u32,
+    /// How many runs may start each other in a row.
+    pub max_depth: usize,
     /// Whether servers send each other hints.
     pub notify: bool,
     /// The lag of the process beyond which it takes no runs.
     pub lag_limit: Duration,
     /// The wait for a connection beyond which it takes no runs.
     pub wait_limit: Duration,
+    /// The age beyond which a transaction of anybody is warned of.
+    pub old_transaction: Duration,
 }
 
 impl Engine {
@@ -123,9 +138,11 @@ impl Engine {
         let drain = reader.secs(DRAIN, (0, 3600));
         let role = reader.required(ROLE, Role::parse);
         let per_tenant = reader.number(PER_TENANT, (1, 1_000_000));
+        let max_depth = reader.number(MAX_DEPTH, (0, 64));
         let notify = reader.required(NOTIFY, on_or_off);
         let lag_limit = reader.millis(LAG_LIMIT, (1, HOUR_MS));
         let wait_limit = reader.millis(WAIT_LIMIT, (1, HOUR_MS));
+        let old_transaction = reader.millis(OLD_TRANSACTION, (1, 24 * HOUR_MS));
         Some(Self {
             concurrency: usize::try_from(concurrency?).ok()?,
             poll: poll?,
@@ -135,9 +152,11 @@ impl Engine {
             drain: drain?,
             role: role?,
             per_tenant: per_tenant?,
+            max_depth: usize::try_from(max_depth?).ok()?,
             notify: notify?,
             lag_limit: lag_limit?,
             wait_limit: wait_limit?,
+            old_transaction: old_transaction?,
         })
     }
 }

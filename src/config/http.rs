@@ -17,9 +17,11 @@ pub(super) const PUBLIC_URL: Setting = Setting::plain(
 );
 pub(super) const BODY_LIMIT: Setting =
     Setting::plain("AGENTLING_BODY_LIMIT_BYTES", "the largest ordinary request body").or("1048576");
-pub(super) const MEMORY_LIMIT: Setting =
-    Setting::plain("AGENTLING_MEMORY_LIMIT_BYTES", "the largest memory document in a request")
-        .or("16777216");
+pub(super) const MEMORY_LIMIT: Setting = Setting::plain(
+    "AGENTLING_MEMORY_LIMIT_BYTES",
+    "the largest memory document, and the largest body of tool results, in a request",
+)
+.or("16777216");
 pub(super) const BODY_READ: Setting =
     Setting::plain("AGENTLING_BODY_READ_SECS", "how long a request may take to arrive").or("60");
 
@@ -34,7 +36,7 @@ pub struct Http {
     pub public_url: Option<Url>,
     /// The largest ordinary body, in bytes.
     pub body_limit: usize,
-    /// The largest memory document, in bytes.
+    /// The largest memory document, and the largest body of tool results, in bytes.
     pub memory_limit: usize,
     /// The time a request has to arrive in full.
     pub body_read: Duration,

@@ -6,12 +6,14 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod mcp;
 mod prices;
 mod providers;
 mod reader;
 mod redaction;
 mod rendering;
 mod retention;
+mod secrets;
 mod setting;
 mod source;
 mod streams;
@@ -22,14 +24,16 @@ mod webhooks;
 
 pub use auth::Auth;
 pub use database::Database;
-pub use egress::{Egress, HostPort};
+pub use egress::{Egress, HostPort, Subnet};
 pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
+pub use mcp::{Mcp, McpProgram};
 pub use providers::{AwsKeys, Providers};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use retention::Retention;
+pub use secrets::SecretKeys;
 pub use setting::{Setting, settings_help, settings_markdown};
 pub use source::Source;
 pub use streams::Streams;
@@ -62,6 +66,8 @@ const BEFORE_KEYS: &[Setting] = &[
     streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
+    secrets::KEYS,
+    secrets::FILE,
     redaction::FILE,
     engine::CONCURRENCY,
     engine::POLL,
@@ -76,6 +82,8 @@ const BEFORE_KEYS: &[Setting] = &[
     retention::DELIVERIES,
     engine::ROLE,
     engine::PER_TENANT,
+    engine::OLD_TRANSACTION,
+    engine::MAX_DEPTH,
     engine::NOTIFY,
     engine::LAG_LIMIT,
     engine::WAIT_LIMIT,
@@ -93,6 +101,11 @@ const AFTER_KEYS: &[Setting] = &[
     rendering::FRAMING_TAGS,
     egress::ALLOW,
     egress::ALLOW_HTTP,
+    mcp::STDIO,
+    egress::PORTS,
+    egress::DENY,
+    egress::DNS,
+    egress::ANY_MODEL,
     telemetry::LOG,
     telemetry::LOG_FORMAT,
 ];
@@ -126,6 +139,10 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// How long what is stored is kept.
     pub retention: Retention,
+    /// The operator's MCP servers.
+    pub mcp: Mcp,
+    /// What secrets of tenants are sealed with.
+    pub secret_keys: SecretKeys,
 }
 
 impl Config {
@@ -147,7 +164,12 @@ impl Config {
             Auth::read(&mut reader),
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
-            (Webhooks::read(&mut reader), Retention::read(&mut reader)),
+            (
+                Webhooks::read(&mut reader),
+                Retention::read(&mut reader),
+                SecretKeys::read(&mut reader),
+                Mcp::read(&mut reader),
+            ),
         );
         let prices = prices::read(&mut reader);
         reader.finish(Self::assemble(sections, prices))
@@ -167,9 +189,11 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention) = rest;
+        let (webhooks, retention, secret_keys, mcp) = rest;
+        let secret_keys = secret_keys?;
         let (database, providers) = (database?, providers?);
-        let own = auth.api_key.iter().chain(&auth.key_pepper);
+        let sealing = secret_keys.iter().map(|(_, key)| key);
+        let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
         let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
         Some(Self {
             http: http?,
@@ -185,6 +209,8 @@ impl Config {
             telemetry: telemetry?,
             webhooks: webhooks?,
             retention: retention?,
+            mcp: mcp?,
+            secret_keys,
         })
     }
 }
@@ -201,5 +227,5 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>),
+    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>, Option<Mcp>),
 );

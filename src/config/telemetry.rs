@@ -9,7 +9,8 @@ pub(super) const LOG: Setting = Setting::plain(
     "AGENTLING_LOG",
     "what is logged: a level, or a filter such as `info,agentling=debug`",
 )
-.or("info,sqlx=warn,sqlx::query=error");
+// What `rmcp` logs repeats what servers say.
+.or("info,sqlx=warn,sqlx::query=error,rmcp=off");
 pub(super) const LOG_FORMAT: Setting =
     Setting::plain("AGENTLING_LOG_FORMAT", "how it is logged: `text` or `json`").or("text");
 

@@ -151,6 +151,33 @@ fn the_allow_list_takes_names_and_addresses() {
 }
 
 #[test]
+fn egress_takes_ports_networks_and_name_servers() {
+    let config = read(&[
+        ("AGENTLING_EGRESS_PORTS", "443, 9443"),
+        ("AGENTLING_EGRESS_DENY", "192.0.2.7,198.51.100.0/24, 2001:db8::/32"),
+        ("AGENTLING_EGRESS_DNS", "192.0.2.53:53,[2001:db8::53]:5353"),
+        ("AGENTLING_EGRESS_ANY_MODEL", "true"),
+    ]);
+    let egress = config.unwrap().egress;
+    assert_eq!((egress.ports, egress.any_model), (vec![443, 9443], true));
+    let lens: Vec<u32> = egress.deny.iter().map(|subnet| subnet.len).collect();
+    assert_eq!((lens, egress.dns.len()), (vec![32, 24, 32], 2));
+    let egress = read(&[]).unwrap().egress;
+    assert_eq!((egress.ports, egress.any_model), (vec![443, 8443], false));
+    for (name, wrong) in [
+        ("AGENTLING_EGRESS_PORTS", "0"),
+        ("AGENTLING_EGRESS_PORTS", "65536"),
+        ("AGENTLING_EGRESS_DENY", "host"),
+        ("AGENTLING_EGRESS_DENY", "192.0.2.0/33"),
+        ("AGENTLING_EGRESS_DENY", "2001:db8::/129"),
+        ("AGENTLING_EGRESS_DNS", "192.0.2.53"),
+        ("AGENTLING_EGRESS_DNS", "dns.example:53"),
+    ] {
+        assert_eq!(errors(&[(name, wrong)]).len(), 1, "{name} {wrong}");
+    }
+}
+
+#[test]
 fn registered_tags_are_sorted_and_each_mistaken_one_is_told() {
     let tags = read(&[("AGENTLING_FRAMING_TAGS", "note, case_file,note")]);
     assert_eq!(tags.unwrap().rendering.framing_tags, ["case_file", "note"]);
@@ -208,7 +235,8 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     }
     let keys: Vec<_> = SETTINGS
         .iter()
-        .filter(|setting| setting.secret && setting.name != "DATABASE_URL")
+        .filter(|setting| setting.secret)
+        .filter(|setting| !["DATABASE_URL", "AGENTLING_SECRET_KEYS"].contains(&setting.name))
         .map(|setting| (setting.name, format!("canary-{}", setting.name)))
         .collect();
     let pairs: Vec<_> = keys.iter().map(|(name, key)| (*name, key.as_str())).collect();
@@ -219,6 +247,24 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     for (name, key) in &keys {
         assert!(scrubbed.contains(&key.as_str()), "{name}");
     }
+}
+
+#[test]
+fn keys_that_seal_secrets_are_kept_secret_and_come_from_one_place() {
+    let key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let keys = format!("one={key}");
+    let config = read(&[("AGENTLING_SECRET_KEYS", keys.as_str())]).unwrap();
+    assert!(!format!("{config:?}").contains(key));
+    let mut scrubbed = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
+    assert!(scrubbed.any(|secret| secret == key));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{keys}\n")).unwrap();
+    let path = ("AGENTLING_SECRET_KEYS_FILE", file.path().to_str().unwrap());
+    assert_eq!(read(&[path]).unwrap().secret_keys.bytes().count(), 1);
+    let found = errors(&[path, ("AGENTLING_SECRET_KEYS", keys.as_str())]);
+    assert!(found.len() == 1 && found[0].contains("beside"), "{found:?}");
+    std::fs::write(file.path(), "hunter22").unwrap();
+    assert!(errors(&[path]).iter().all(|error| !error.contains("hunter22")));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::budget::Budget;
 use super::id::AgentId;
 use super::model::ModelSpec;
 use super::redaction::RedactionRule;
+use super::skill::SkillRef;
 use super::thread::{Announce, FramingPolicy};
 use super::tool::ToolSpec;
 use crate::labels;
@@ -34,6 +35,10 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 128)]
     pub tools: Vec<ToolSpec>,
+    /// The skills it may load; at most 64. A run has them at the versions that it was started with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 64)]
+    pub skills: Vec<SkillRef>,
     /// JSON Schema that the answer must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

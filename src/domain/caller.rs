@@ -24,6 +24,10 @@ labels! {
         MemorySystem = "memory:system",
         /// Read the exact bytes that went to models and came back, which no rule redacts.
         LedgerRead = "ledger:read",
+        /// Create, change and archive skills; try tools out; register, change, remove and test MCP servers.
+        ToolsWrite = "tools:write",
+        /// Store and remove secrets. Their values are read by nobody.
+        SecretsWrite = "secrets:write",
         /// Everything, keys included.
         Admin = "admin",
     }

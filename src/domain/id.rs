@@ -87,6 +87,10 @@ id!(
     AgentId, "agt"
 );
 id!(
+    /// A skill, whatever its version.
+    SkillId, "skl"
+);
+id!(
     /// A conversation.
     ThreadId, "thr"
 );
@@ -105,6 +109,10 @@ id!(
 id!(
     /// An endpoint that events of runs are told to.
     WebhookId, "whk"
+);
+id!(
+    /// A registered MCP server.
+    McpServerId, "mcp"
 );
 id!(
     /// An event on its way to an endpoint.

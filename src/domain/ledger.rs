@@ -37,6 +37,8 @@ labels! {
         Instructions = "instructions",
         /// A declared tool.
         Tool = "tool",
+        /// The skills that it may load.
+        Skills = "skills",
         /// The schema of the answer.
         OutputSchema = "output_schema",
         /// A setting of the model.

@@ -8,6 +8,9 @@ pub const MODEL_ATTEMPTS: u32 = 4;
 /// Corrective retries in a row for replies that cannot be parsed.
 pub const UNPARSABLE_RETRIES: u32 = 2;
 
+/// Calls of one run that are under way at once; those that wait for a caller are not counted.
+pub const CALLS_AT_ONCE: usize = 32;
+
 /// Runs that a tenant may have waiting.
 pub const QUEUED_PER_TENANT: u32 = 1_000;
 

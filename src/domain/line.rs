@@ -4,12 +4,33 @@
 ///
 /// Control, bidirectional and invisible characters become U+FFFD, so that the line reads as it is.
 pub fn single_line(text: &str) -> String {
-    const MAX_CHARS: usize = 128;
-    let mut line: String = text.chars().take(MAX_CHARS).map(printable).collect();
-    if text.chars().nth(MAX_CHARS).is_some() {
+    line_of(text, 128)
+}
+
+/// The same of another length.
+pub fn line_of(text: &str, max_chars: usize) -> String {
+    let mut line: String = text.chars().take(max_chars).map(printable).collect();
+    if text.chars().nth(max_chars).is_some() {
         line.push('…');
     }
     line
+}
+
+/// A text of others in which every character can be seen, or is white space that breaks nothing up but
+/// lines; it may have several.
+pub fn visible(text: &str) -> String {
+    let shown = |c| if matches!(c, '\n' | '\t') { c } else { printable(c) };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
+/// The same, of bounded length.
+pub fn plain_text(text: &str, most: usize) -> String {
+    let shown = visible(text);
+    let mut plain: String = shown.chars().take(most).collect();
+    if shown.chars().nth(most).is_some() {
+        plain.push('…');
+    }
+    plain
 }
 
 fn printable(c: char) -> char {

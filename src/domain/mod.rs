@@ -22,10 +22,14 @@
 //! | effect class | `pure`, `idempotent`, `at_most_once` |
 //! | input / effect | what happened outside / what must be under way |
 //! | run event | what a stream subscriber receives |
+//! | condition | what an argument must be for a person to be asked |
 //! | lease, epoch, fence | the right to write a run, its number, the check |
 //! | redaction, placeholder | replacing what must not leave the server / what stands in its place |
+//! | secret, origin | a value that a tenant keeps here and nobody reads / where it may be sent |
 //! | profile | what a model behind a transport can do |
+//! | sub-run, parent, ancestors | a run that a call of another starts / that run / that run and those it was started for |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
+//! | skill, front matter | instructions and tools that are loaded when a task calls for them / what heads their file |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
 //! | tombstone | what is left of what was erased |
 //! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
@@ -33,18 +37,22 @@
 //! | caller, tenant | who asks, for whom |
 
 pub mod agent;
+pub mod agent_tool;
 pub mod budget;
 pub mod caller;
+pub mod condition;
 pub mod diagnosis;
 pub mod event;
 pub mod fault;
 pub mod file;
 pub mod id;
 pub mod json;
+pub mod json_schema;
 pub mod label;
 pub mod ledger;
 pub mod limits;
 pub mod line;
+pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod model;
@@ -59,7 +67,10 @@ pub mod run;
 pub mod run_message;
 pub mod schedule;
 pub mod script;
+pub mod secret;
+pub mod skill;
 pub mod step;
+pub mod sub_run;
 pub mod tag;
 pub mod thread;
 pub mod tool;

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use super::budget::Price;
 pub use super::provider::Provider;
 use super::script::ScriptTurn;
+use super::secret::SecretRef;
 use crate::labels;
 
 /// Which model an agent uses and how it is called.
@@ -22,6 +23,10 @@ pub struct ModelSpec {
     /// `http://127.0.0.1:8000/v1`. Absent: the provider's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
+    /// The secret that is the key for it, which has to be bound to the origin that the model is reached
+    /// at. Absent: the server's own key, where that may go there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<SecretRef>,
     /// What is known of the model behind its address, where the server does not know it better.
     #[serde(default, skip_serializing_if = "ProfileOverrides::is_empty")]
     pub profile: ProfileOverrides,
@@ -204,7 +209,7 @@ labels! {
     ModelErrorKind {
         /// The key was refused.
         Auth = "auth",
-        /// The key may not do this.
+        /// The key may not do this, or the server does not call the model's `base_url`.
         Permission = "permission",
         /// No such model or endpoint.
         NotFound = "not_found",
@@ -240,6 +245,8 @@ labels! {
         UnusableOutput = "unusable_output",
         /// The request would have broken a frame, and was not sent: a fault of the server.
         FramingViolation = "framing_violation",
+        /// The secret that is the key for it cannot be had, so that the request was not sent.
+        SecretUnavailable = "secret_unavailable",
     }
 }
 
@@ -265,7 +272,8 @@ impl ModelErrorKind {
             | Self::TooLarge
             | Self::ContentFilter
             | Self::UnusableOutput
-            | Self::FramingViolation => false,
+            | Self::FramingViolation
+            | Self::SecretUnavailable => false,
         }
     }
 
@@ -291,7 +299,8 @@ impl ModelErrorKind {
             | Self::Timeout
             | Self::Transport
             | Self::Protocol
-            | Self::TruncatedStream => true,
+            | Self::TruncatedStream
+            | Self::SecretUnavailable => true,
         }
     }
 }
@@ -340,7 +349,7 @@ impl ModelError {
     fn caller_detail(&self) -> String {
         let what = match self.kind {
             ModelErrorKind::Auth => "the model provider refused the key",
-            ModelErrorKind::Permission => "the model provider does not allow this request",
+            ModelErrorKind::Permission => "this request to the model provider is not allowed",
             ModelErrorKind::NotFound => "the model provider knows no such model or endpoint",
             ModelErrorKind::Quota => "the account at the model provider has no quota left",
             ModelErrorKind::RateLimit => "the model provider limits the rate of requests",
@@ -360,6 +369,9 @@ impl ModelError {
             ModelErrorKind::TruncatedStream => "the model's reply was cut off before its end",
             ModelErrorKind::UnusableOutput => "the model's replies held nothing that could be used",
             ModelErrorKind::FramingViolation => "the request was not sent: a frame in it is broken",
+            ModelErrorKind::SecretUnavailable => {
+                "the request was not sent: the secret that is the model's key is not available"
+            }
         };
         match self.provider_status {
             Some(status) => format!("{what} (provider `{}`, status {status})", self.provider),

@@ -12,13 +12,15 @@ use super::budget::Budget;
 use super::id::{AgentId, CallId, ErrorId, RunId, ThreadId};
 use super::model::{ModelErrorKind, Provider, Usage};
 use super::money::Money;
+use super::sub_run::Parent;
 use super::wait::RequiresAction;
 use crate::labels;
 
 labels! {
     /// Where a run stands.
     RunStatus {
-        /// Accepted, not yet claimed by a worker.
+        /// No worker is at it, and it goes on by itself: when a worker claims it, its thread is free, or a
+        /// sub-run that it waits for has ended.
         Queued = "queued",
         /// A worker is at it.
         Running = "running",
@@ -167,6 +169,8 @@ pub struct Run {
     pub agent_id: Option<AgentId>,
     /// The agent's version; `None` for an inline agent.
     pub agent_version: Option<i32>,
+    /// Who started it, if it is a sub-run.
+    pub parent: Option<Parent>,
     /// The caller's own labels.
     pub metadata: Metadata,
     /// When it was accepted.

@@ -5,10 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use super::agent_tool::AgentTool;
 use super::id::CallId;
+use super::mcp::McpTool;
 pub use super::outcome::{
     JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolFailure, ToolOutcome, ToolOutput,
 };
+use super::secret::HeaderSource;
+use super::skill::LOAD_SKILL;
 use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
 use crate::labels;
 
@@ -16,7 +20,10 @@ use crate::labels;
 pub const FINAL_ANSWER: &str = "final_answer";
 
 /// Names that no declared tool may take.
-pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, "load_skill"];
+pub const RESERVED_NAMES: &[&str] = &[FINAL_ANSWER, LOAD_SKILL];
+
+/// Characters of a description.
+pub const MAX_DESCRIPTION: usize = 4_096;
 
 /// A tool an agent may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -26,17 +33,23 @@ pub enum ToolSpec {
     Http(HttpTool),
     /// A tool that the caller runs.
     Client(ClientTool),
+    /// Tools of an MCP server.
+    Mcp(McpTool),
+    /// An agent, which a call starts a run of.
+    Agent(AgentTool),
     /// A tool of the server itself.
     Builtin(BuiltinTool),
 }
 
 impl ToolSpec {
-    /// The name the model knows it by.
-    pub fn tool_name(&self) -> &str {
+    /// The name the model knows it by; `None` where it stands for tools that are named elsewhere.
+    pub fn tool_name(&self) -> Option<&str> {
         match self {
-            Self::Http(tool) => &tool.name,
-            Self::Client(tool) => &tool.name,
-            Self::Builtin(tool) => tool.name.label(),
+            Self::Http(tool) => Some(&tool.name),
+            Self::Client(tool) => Some(&tool.name),
+            Self::Agent(tool) => Some(&tool.name),
+            Self::Mcp(_) => None,
+            Self::Builtin(tool) => Some(tool.name.label()),
         }
     }
 }
@@ -69,10 +82,11 @@ pub struct HttpTool {
     /// The URL template; at most 2,048 characters.
     #[schema(max_length = 2048, examples("https://weather.example/v1/{city}"))]
     pub url: String,
-    /// Headers sent with every call. Reserved names are refused.
+    /// Headers sent with every call: texts, or secrets that are bound to the tool's origin. Reserved names
+    /// are refused, and `Authorization` has to be a secret.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    #[schema(value_type = std::collections::BTreeMap<String, String>)]
-    pub headers: IndexMap<String, String>,
+    #[schema(value_type = std::collections::BTreeMap<String, HeaderSource>)]
+    pub headers: IndexMap<String, HeaderSource>,
     /// Whether the call may be repeated when its outcome is unknown.
     #[serde(default)]
     pub effect: EffectClass,
@@ -93,7 +107,7 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 2048)]
     pub probe_url: Option<String>,
-    /// Whether a person has to agree to every call.
+    /// Whether a person has to agree to a call.
     #[serde(default)]
     pub approval: Approval,
     /// How long a decision is waited for, in milliseconds, 1–2,592,000,000; a day by default.
@@ -108,6 +122,10 @@ pub struct HttpTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_output_chars: Option<u32>,
+    /// Whether what it says about its failures is withheld, as with the agent's `redact_errors`, which
+    /// is what counts by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redact: Option<bool>,
     /// JSON pointer to the part of the response that is the output. The response then has to be JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_path: Option<String>,
@@ -118,7 +136,7 @@ const fn yes() -> bool {
 }
 
 impl HttpTool {
-    /// What its calls may have to wait for.
+    /// What its calls may have to wait for; whether a call needs a decision depends on its arguments as well.
     pub fn wait_rules(&self) -> WaitRules {
         // A call that may be repeated is never in doubt.
         let on_in_doubt = match self.effect {
@@ -127,7 +145,8 @@ impl HttpTool {
         };
         WaitRules {
             by_client: false,
-            approval: self.approval == Approval::Always,
+            by_run: None,
+            approval: self.approval != Approval::NEVER,
             on_in_doubt,
             answer_ms: self.approval_timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS),
             hold_ms: self.hold_timeout_ms.unwrap_or(HOLD_TIMEOUT_MS),
@@ -271,6 +290,9 @@ pub struct PlannedCall {
     /// The outcome of a call that needs nothing from outside: one that is refused before it is sent,
     /// or the answer itself.
     pub settled: Option<ToolOutcome>,
+    /// Names of the tools that may be called once it has succeeded; only of a call that is settled, and
+    /// only those that could not be called before.
+    pub brings: Vec<String>,
 }
 
 labels! {

@@ -1,14 +1,16 @@
-//! Waiting for callers: what a run or a call waits for, and what callers answer.
+//! Waiting: what a run or a call waits for, and what callers and sub-runs answer.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::id::CallId;
+use super::id::{AgentId, CallId};
+use super::sub_run::SubRun;
 use super::tool::{ToolFailure, ToolOutput};
 use crate::labels;
 
 labels! {
-    /// What a run with status `requires_action` waits for. Calls wait for the first three.
+    /// What a run with status `requires_action` waits for. Calls wait for the first three, and for
+    /// sub-runs: a run that waits for nothing else goes on by itself, so it is `queued`.
     WaitReason {
         /// The results of calls that the caller runs.
         ToolResults = "tool_results",
@@ -18,6 +20,8 @@ labels! {
         InDoubt = "in_doubt",
         /// More budget.
         BudgetExhausted = "budget_exhausted",
+        /// The ends of its sub-runs; nobody has to do anything.
+        SubRuns = "sub_runs",
     }
 }
 
@@ -41,8 +45,8 @@ impl Default for OnInDoubt {
 }
 
 labels! {
-    /// Whether a person has to agree to a call before it runs.
-    Approval {
+    /// Whether a person has to agree to calls, whatever their arguments.
+    ApprovalPolicy {
         /// Nobody is asked.
         Never = "never",
         /// Every call waits for a decision.
@@ -50,11 +54,43 @@ labels! {
     }
 }
 
-#[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
+/// Whether a person has to agree to a call before it runs: `never`, `always`, or where a condition on its
+/// arguments holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(examples("always", json!({"when": "/amount > 100 or not /currency in ['EUR', 'USD']"})))]
+pub enum Approval {
+    /// All calls are alike.
+    Fixed(ApprovalPolicy),
+    /// It depends on the arguments.
+    When(ApprovalWhen),
+}
+
+/// A condition under which a call waits for a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalWhen {
+    /// Comparisons of arguments with literals, joined by `and`, `or`, `not` and parentheses; at most 1,024
+    /// characters and 16 levels. An argument is a JSON pointer (`/amount`) or `arguments.amount`; it is
+    /// compared by `==`, `!=`, `<`, `<=`, `>`, `>=`, `in [ … ]`, `contains`, `starts_with` or `exists`. Where
+    /// an argument that decides is missing or of another type than it is compared with, the call waits.
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        examples("/amount > 100 or not /currency in ['EUR', 'USD']")
+    )]
+    pub when: String,
+}
+
 impl Default for Approval {
     fn default() -> Self {
-        Self::Never
+        Self::NEVER
     }
+}
+
+impl Approval {
+    /// Nobody is asked.
+    pub const NEVER: Self = Self::Fixed(ApprovalPolicy::Never);
 }
 
 labels! {
@@ -91,6 +127,20 @@ pub struct WaitRules {
     pub answer_ms: u64,
     /// How long an unknown outcome is held, in milliseconds.
     pub hold_ms: u64,
+    /// The run that it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_run: Option<Delegate>,
+}
+
+/// What a call starts a run of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegate {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its version, which is settled when the call is made.
+    pub version: i32,
+    /// How long the run is waited for, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 impl WaitRules {
@@ -101,15 +151,15 @@ impl WaitRules {
         on_in_doubt: OnInDoubt::Observe,
         answer_ms: ANSWER_TIMEOUT_MS,
         hold_ms: HOLD_TIMEOUT_MS,
+        by_run: None,
     };
 
     /// How long a wait of this kind lasts at most, in milliseconds.
     pub const fn bound_ms(self, reason: WaitReason) -> u64 {
-        match reason {
-            WaitReason::InDoubt => self.hold_ms,
-            WaitReason::ToolResults | WaitReason::Approval | WaitReason::BudgetExhausted => {
-                self.answer_ms
-            }
+        match (reason, self.by_run) {
+            (WaitReason::InDoubt, _) => self.hold_ms,
+            (WaitReason::SubRuns, Some(delegate)) => delegate.timeout_ms,
+            _ => self.answer_ms,
         }
     }
 }
@@ -119,9 +169,13 @@ impl WaitRules {
 pub struct RequiresAction {
     /// What for. Where calls wait for different things, that of the first one.
     pub reason: WaitReason,
-    /// The calls that wait, in call order.
+    /// The calls that wait for a caller, in call order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<WaitingCall>,
+    /// The sub-runs that are waited for, in call order. The run itself shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(ignore)]
+    pub sub_runs: Vec<SubRun>,
 }
 
 /// A call that waits for a caller.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Context, steer};
-use crate::domain::agent::{AgentSpec, Metadata};
+use super::{Context, steer, sub_runs};
+use crate::domain::agent::{Agent, AgentSpec, Metadata};
 use crate::domain::budget::Budget;
 use crate::domain::id::{KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::memory::Finding;
 use crate::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use crate::domain::schedule::Firing;
+use crate::domain::skill::Skill;
 use crate::domain::step::{InputPart, StepContent, TaskStep};
 use crate::domain::thread::{Framing, Thread};
 use crate::error::AgentlingError;
@@ -100,7 +101,7 @@ pub(super) async fn start(
         }
         Ok(Accepted::Enqueued(displaced)) => {
             if let Some(displaced) = displaced {
-                steer::pass_wish_on(context, tenant, displaced);
+                steer::pass_wish_on(context, displaced);
             }
             context.claimable();
             Ok(Started { run: new.run, is_replay: false })
@@ -133,7 +134,12 @@ async fn prepare(
     tenant: &TenantId,
     start: StartRun,
 ) -> Result<NewRun, AgentlingError> {
-    let agent = choose_agent(context, tenant, start.agent).await?;
+    let agent = choose_agent(context, tenant, start.agent.clone()).await?;
+    Ok(assembled(context, agent, start))
+}
+
+/// A run of an agent as it is accepted.
+pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> NewRun {
     let (clock, ids) = (&context.parts.clock, &context.parts.ids);
     let now = clock.now();
     let (new_thread, thread_id, reset) = match start.thread {
@@ -146,28 +152,29 @@ async fn prepare(
         }
     };
     let budget = start.budget.or(agent.spec.budget);
-    let prices = &context.parts.prices;
-    let mut models = std::iter::once(&agent.spec.model).chain(&agent.spec.model.fallbacks);
-    let is_priced = models.all(|model| prices.of(model).is_some());
+    let is_priced = is_priced(context, &agent.spec);
     let timeout = start
         .run_timeout
         .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
         .into_iter()
         .chain(budget.time_ms.map(Duration::from_millis))
         .min();
+    let skills = agent.skills.iter().map(|skill| (skill.id, skill.version)).collect();
     let (agent_id, agent_version) = agent.stored.unzip();
-    Ok(NewRun {
+    NewRun {
         run: Run {
             id: start.id.unwrap_or_else(|| RunId::from(ids.sortable())),
             thread_id,
             agent_id: agent_id.map(Into::into),
             agent_version,
+            parent: None,
             metadata: start.metadata,
             created_at: now,
             budget,
             facts: RunFacts::accepted(),
         },
         inline_agent: agent_id.is_none().then_some(agent.spec),
+        skills,
         new_thread,
         reset,
         max_steps: start.max_steps,
@@ -181,7 +188,14 @@ async fn prepare(
         firing: start.firing,
         key: start.key,
         is_priced,
-    })
+    }
+}
+
+/// Whether it is known what every model costs that an agent may ask.
+pub(super) fn is_priced(context: &Context, spec: &AgentSpec) -> bool {
+    let prices = &context.parts.prices;
+    let mut models = std::iter::once(&spec.model).chain(&spec.model.fallbacks);
+    models.all(|model| prices.of(model).is_some())
 }
 
 /// A thread without history or labels.
@@ -203,7 +217,16 @@ fn empty_thread(id: ThreadId, framing: Framing, now: chrono::DateTime<chrono::Ut
 pub(super) struct Chosen {
     /// What it is.
     pub(super) spec: AgentSpec,
+    /// Its skills as they are now.
+    pub(super) skills: Vec<Skill>,
     stored: Option<(Uuid, i32)>,
+}
+
+impl Chosen {
+    /// A version of a stored one, with its skills as they are now.
+    pub(super) fn stored(agent: Agent, skills: Vec<Skill>) -> Self {
+        Self { stored: Some((agent.id.uuid(), agent.version)), skills, spec: agent.spec }
+    }
 }
 
 pub(super) async fn choose_agent(
@@ -213,8 +236,11 @@ pub(super) async fn choose_agent(
 ) -> Result<Chosen, AgentlingError> {
     match which {
         WhichAgent::Inline(spec) => {
-            super::agents::check(&context.parts.toolbox, &spec, "/agent")?;
-            Ok(Chosen { spec: *spec, stored: None })
+            super::agents::check(&context.parts, &spec, "/agent")?;
+            super::secrets::check(context, tenant, &spec, "/agent").await?;
+            sub_runs::check(context, tenant, (&spec, "/agent")).await?;
+            let skills = super::skills::check(context, tenant, &spec, "/agent").await?;
+            Ok(Chosen { spec: *spec, skills, stored: None })
         }
         WhichAgent::Stored(which, version) => {
             let agent = agents::get(context.store(), tenant, &which, version).await?;
@@ -222,7 +248,8 @@ pub(super) async fn choose_agent(
             if agent.archived_at.is_some() {
                 return Err(AgentlingError::Gone { kind: "agent" });
             }
-            Ok(Chosen { stored: Some((agent.id.uuid(), agent.version)), spec: agent.spec })
+            let skills = super::skills::pinned(context, tenant, &agent.spec).await?;
+            Ok(Chosen::stored(agent, skills))
         }
     }
 }

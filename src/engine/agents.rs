@@ -3,18 +3,23 @@
 
 use std::collections::BTreeSet;
 
+use super::Parts;
 use crate::domain::agent::AgentSpec;
 use crate::domain::memory::Finding;
+use crate::domain::model::ModelSpec;
 use crate::domain::redaction::{RuleFault, faults};
 use crate::domain::tool::ToolSpec;
+use crate::egress::EgressDenied;
 use crate::error::AgentlingError;
+use crate::provider::Models;
 use crate::tools::{SpecFinding, SpecProblem, Toolbox};
 
 /// The code of a value that is out of its bounds.
 const INVALID: &str = "invalid_value";
 
-pub(super) fn check(toolbox: &Toolbox, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-    verdict(spec, &toolbox.check(spec), at)?;
+pub(super) fn check(parts: &Parts, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
+    check_models(&parts.models, &spec.model, &format!("{at}/model"))?;
+    verdict(&spec.tools, &parts.toolbox.check(spec), at)?;
     let found = faults(&spec.redaction).into_iter();
     let places = found.map(|RuleFault { pointer, message }| {
         Finding::new(format!("{at}/redaction{pointer}"), INVALID, message)
@@ -23,11 +28,42 @@ pub(super) fn check(toolbox: &Toolbox, spec: &AgentSpec, at: &str) -> Result<(),
     if places.is_empty() { Ok(()) } else { Err(AgentlingError::Invalid(places)) }
 }
 
+/// What a tool must be to be tried out. `spec` has no other.
+pub(super) fn check_tool(
+    toolbox: &Toolbox,
+    spec: &AgentSpec,
+    at: &str,
+) -> Result<(), AgentlingError> {
+    let found = toolbox.check(spec).into_iter().map(|finding| {
+        let pointer = finding.pointer.strip_prefix("/tools/0").unwrap_or(&finding.pointer);
+        SpecFinding { pointer: pointer.to_owned(), ..finding }
+    });
+    verdict(&spec.tools, &found.collect::<Vec<_>>(), at)
+}
+
+/// Whether the addresses that an agent names for its models may be called.
+fn check_models(models: &Models, model: &ModelSpec, at: &str) -> Result<(), AgentlingError> {
+    let refuse = |at: &str, denied: EgressDenied| {
+        let pointer = format!("{at}/base_url");
+        AgentlingError::EgressDenied(Finding::new(pointer, "egress_denied", denied.to_string()))
+    };
+    models.check_address(model).map_err(|denied| refuse(at, denied))?;
+    let mut fallbacks = model.fallbacks.iter().enumerate();
+    fallbacks.try_for_each(|(index, fallback)| {
+        let at = format!("{at}/fallbacks/{index}");
+        models.check_address(fallback).map_err(|denied| refuse(&at, denied))
+    })
+}
+
 /// Problems of their own name one place each, so the first of them is told; the others are listed.
-fn verdict(spec: &AgentSpec, found: &[SpecFinding], at: &str) -> Result<(), AgentlingError> {
+pub(super) fn verdict(
+    tools: &[ToolSpec],
+    found: &[SpecFinding],
+    at: &str,
+) -> Result<(), AgentlingError> {
     let own = found.iter().find(|finding| finding.code != SpecProblem::Invalid);
     match own {
-        Some(finding) => Err(refusal(spec, finding, at)),
+        Some(finding) => Err(refusal(tools, finding, at)),
         None if found.is_empty() => Ok(()),
         None => {
             let places = found.iter().map(|finding| place(finding, at, INVALID));
@@ -36,7 +72,7 @@ fn verdict(spec: &AgentSpec, found: &[SpecFinding], at: &str) -> Result<(), Agen
     }
 }
 
-fn refusal(spec: &AgentSpec, finding: &SpecFinding, at: &str) -> AgentlingError {
+fn refusal(tools: &[ToolSpec], finding: &SpecFinding, at: &str) -> AgentlingError {
     let at = |code| place(finding, at, code);
     match finding.code {
         SpecProblem::InvalidToolSchema => {
@@ -51,7 +87,7 @@ fn refusal(spec: &AgentSpec, finding: &SpecFinding, at: &str) -> AgentlingError 
             AgentlingError::InvalidHeaderName(at("invalid_header_name"))
         }
         SpecProblem::ToolNameConflict => {
-            AgentlingError::ToolNameConflict { name: repeated_name(spec) }
+            AgentlingError::ToolNameConflict { name: repeated_name(tools) }
         }
         SpecProblem::Invalid => AgentlingError::Invalid(vec![at(INVALID)]),
     }
@@ -61,9 +97,9 @@ fn place(finding: &SpecFinding, at: &str, code: &str) -> Finding {
     Finding::new(format!("{at}{}", finding.pointer), code, finding.message.as_str())
 }
 
-fn repeated_name(spec: &AgentSpec) -> String {
+fn repeated_name(tools: &[ToolSpec]) -> String {
     let mut seen = BTreeSet::new();
-    let mut names = spec.tools.iter().map(ToolSpec::tool_name);
+    let mut names = tools.iter().filter_map(ToolSpec::tool_name);
     names.find(|name| !seen.insert(*name)).unwrap_or_default().to_owned()
 }
 
@@ -72,7 +108,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::{EgressPolicy, check_spec};
+    use crate::egress::EgressPolicy;
+    use crate::tools::check_spec;
 
     fn tool(name: &str, url: &str, timeout_ms: u64) -> serde_json::Value {
         let parameters = json!({ "type": "object", "properties": {} });
@@ -84,7 +121,7 @@ mod tests {
         let spec = json!({ "name": "a", "tools": tools,
                            "model": { "provider": "scripted", "name": "s" } });
         let spec: AgentSpec = serde_json::from_value(spec).unwrap();
-        verdict(&spec, &check_spec(&spec, &EgressPolicy::default()), "/agent")
+        verdict(&spec.tools, &check_spec(&spec, &EgressPolicy::default()), "/agent")
     }
 
     #[test]

@@ -231,7 +231,8 @@ impl Asking {
             Errand { turn: SUMMARY_TURN, attempt: call.attempt, purpose: Purpose::Summary };
         self.in_flight = Some(InFlight::of_summary(&self.context, call));
         let before = self.before();
-        let (summary, sent) = summarise(&self.context, cut, (call, errand), before).await;
+        let (summary, sent) =
+            summarise(&self.context, cut, (call, errand), (&self.tenant, before)).await;
         self.in_flight = None;
         if let Some(sent) = sent {
             self.bases = vec![sent.kept];

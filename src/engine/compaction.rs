@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ask::ask;
 use super::perform::{Done, failed, refuse_failed};
 use super::predecessor::{Before, Predecessor};
 use super::sent::{Errand, Sent};
 use super::{Context, sanitise};
 use crate::domain::agent::ContextStrategy;
+use crate::domain::id::TenantId;
 use crate::domain::ledger::Purpose;
 use crate::domain::message::Reply;
 use crate::domain::model::{FinishReason, ModelError, ModelErrorKind, ModelSpec, Provider, Usage};
@@ -162,7 +164,7 @@ pub(super) async fn shorten(
             let call = ModelCall { timeout: asked.timeout, ..ModelCall::clone(&call) };
             let before = predecessor.made_for(Purpose::Summary);
             let errand = Errand { turn, attempt, purpose: Purpose::Summary };
-            summarise(context, cut, (&call, errand), before).await
+            summarise(context, cut, (&call, errand), (predecessor.tenant(), before)).await
         }
         Shortening::Impossible => {
             let what = "it is estimated not to fit, and is not to be or cannot be made shorter";
@@ -197,10 +199,10 @@ pub(super) async fn summarise(
     context: &Context,
     cut: Cut,
     (call, errand): (&ModelCall, Errand),
-    before: Before,
+    (tenant, before): (&TenantId, Before),
 ) -> (Result<SummaryStep, Unsummarised>, Option<Sent>) {
     let provider = call.spec.provider;
-    let mut answer = context.parts.models.call(call, &mut |_| {}).await;
+    let mut answer = ask(context, tenant, call, &mut |_| {}).await;
     let spent = refuse_failed(&mut answer, provider);
     let sent = Sent::of(context, call, errand, &answer, before).await;
     let summary = summary_in(answer.outcome, cut, provider);

@@ -16,9 +16,10 @@ use super::journal::{Journal, Stamp, records_of};
 use super::leases::{Freshness, Grip, Signals};
 use super::perform::{Done, Performer};
 use super::sent::Sent;
+use super::sub_runs::Family;
 use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context, steer};
+use super::{CommitPoint, Context, equip, sent, steer, sub_runs};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
@@ -35,9 +36,6 @@ use crate::store::ledger::NewRequest;
 /// How long a write waits before it is tried again while the database is away.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a run that is given back waits for its last requests to be recorded.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-
 /// One run in the hands of this process.
 pub(super) struct Driver {
     context: Arc<Context>,
@@ -49,6 +47,7 @@ pub(super) struct Driver {
     tally: RunTally,
     limits: Limits,
     performer: Performer,
+    family: Family,
     deadline: Option<Duration>,
     journal: Journal,
     state: State,
@@ -89,7 +88,7 @@ impl Driver {
         claim: Claim,
         grip: Grip,
     ) -> Result<(), StoreError> {
-        let loaded = journal::load(context.store(), &claim.tenant, claim.run).await?;
+        let loaded = Box::pin(equip::load(&context, &claim, &grip.signals)).await?;
         let Some(loaded) = loaded else { return Ok(()) };
         let (thread, rules) = (loaded.run.thread_id, &loaded.agent.redaction);
         let redactor = Arc::new(context.parts.redaction.of_thread(thread, rules));
@@ -107,6 +106,7 @@ impl Driver {
             inbox: Inbox::of(&loaded),
             purse: Purse::of(&context, &claim, &loaded).await?,
             performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
+            family: Family::of(&claim.tenant, &loaded),
             sent: Vec::new(),
             running: BTreeSet::new(),
             effects: FuturesUnordered::new(),
@@ -121,6 +121,7 @@ impl Driver {
         driver.go(first).await?;
         if driver.state.is_ended() {
             steer::let_next_on(&driver.context, &driver.claim.tenant, thread).await;
+            sub_runs::let_go(&driver.context, &driver.state).await;
         }
         Ok(())
     }
@@ -263,6 +264,9 @@ impl Driver {
         let decided = Decided { state: before, after: &state, journal: rows, records };
         self.purse.behind(&mut batch, &mut journal, decided, &self.performer);
         batch.despite_cancel = input == Input::Cancelled;
+        let (here, held) = ((&context, self.performer.tools()), (&self.claim, &self.signals));
+        batch.sub_runs = self.family.started(here, held, (records, &state)).await?;
+        batch.parent.clone_from(&self.family.parent);
         match self.append(&batch).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
@@ -276,6 +280,9 @@ impl Driver {
                 self.context.hints.changed(self.claim.run);
                 self.log_failure();
                 self.purse.stored(&context, &self.claim, &batch).await;
+                if batch.concerns_others() {
+                    context.claimable();
+                }
                 Ok(Hold::Kept)
             }
             refused => Box::pin(self.reconsider(refused, (input, heard), &batch)).await,
@@ -356,7 +363,7 @@ impl Driver {
         self.effects.clear();
         let abandoned = self.performer.abandoned().await;
         self.sent.extend(abandoned.map(|sent| sent.entry));
-        self.record_sent().await;
+        sent::record_last(&self.context, &self.journal, &self.guard(), &self.sent).await;
         let (store, Claim { tenant, run, token, .. }) = (self.context.store(), &self.claim);
         let is_call = |effect: &Effect| matches!(effect, Effect::CallTool { .. });
         if self.running.iter().any(is_call) {
@@ -366,26 +373,6 @@ impl Driver {
         }
         self.context.claimable();
         Ok(())
-    }
-
-    /// Puts on record what was sent and leads to no step here. The run is given back whether that
-    /// succeeds or not.
-    async fn record_sent(&mut self) {
-        if self.sent.is_empty() {
-            return;
-        }
-        let parts = &self.context.parts;
-        let (now, ids) = (parts.clock.now(), parts.ids.as_ref());
-        let stamp = Stamp { now, ids, heard: None, sent: &self.sent };
-        let (mut batch, _) = self.journal.plan(&[], &stamp);
-        // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
-        (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
-        let guard = self.guard();
-        let appended = Box::pin(journal::append(self.context.store(), &guard, &batch));
-        let appended = tokio::time::timeout(LAST_WORDS, appended).await;
-        if !matches!(appended, Ok(Ok(Appended::Stored))) {
-            tracing::warn!(run = %self.claim.run, ?appended, "requests were not recorded");
-        }
     }
 
     fn guard(&self) -> Guard {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Context;
-use super::accept::{self, WhichAgent};
-use super::prompt::{Prompter, Told, body_hash};
+use super::accept::{self, Chosen, WhichAgent};
+use super::prompt::{Equipped, Prompter, Told, body_hash};
 use super::redaction::{self, Redactor};
 use super::replay::excerpt;
+use super::{Context, equip};
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::domain::limits::STEP_LIMIT;
@@ -101,7 +101,10 @@ pub(super) async fn render(
     let DryRun { agent, history, input, closing, manner, compare } = dry_run;
     let compare = compare.map(|other| other.or(&manner));
     let profile = find_profiles(&manner, compare.as_ref())?;
-    let agent = accept::choose_agent(context, tenant, agent).await?.spec;
+    let Chosen { spec: agent, skills, .. } = accept::choose_agent(context, tenant, agent).await?;
+    // What a run that began now would be given.
+    let pins = Box::pin(equip::offered(context, tenant, (&agent, &skills))).await;
+    let equipped = Equipped { agent: &agent, pins: Some(&pins), skills: &skills };
     let mut history = History::of(context, tenant, history).await?;
     history.go_on(input, closing);
     let framing = history.framing(context, &agent);
@@ -113,7 +116,7 @@ pub(super) async fn render(
             announce: manner.announce.unwrap_or(framing.announce),
             tags: framing.tags.clone(),
         };
-        let mut prompter = Prompter::new(&context.parts.toolbox, &agent, &framing, &redactor);
+        let mut prompter = Prompter::new(&context.parts.toolbox, equipped, &framing, &redactor);
         prompter.profile = profile.unwrap_or(prompter.profile);
         Rendered::of(&prompter, told, &framing)
     };

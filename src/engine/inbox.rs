@@ -8,7 +8,7 @@ use super::leases::Signals;
 use crate::domain::id::CallId;
 use crate::domain::limits::Limits;
 use crate::domain::run_message::RunMessage;
-use crate::domain::wait::GivenAnswer;
+use crate::domain::wait::{CallAnswer, GivenAnswer, WaitReason};
 use crate::machine::Surroundings;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
@@ -30,17 +30,21 @@ pub(super) struct Inbox {
     overdue: Vec<CallId>,
     /// Whether a caller wants the run to stop, as far as a write was refused for that.
     is_to_stop: bool,
+    /// Whether the agent withholds why a tool failed.
+    redacts_errors: bool,
 }
 
 impl Inbox {
     pub(super) fn of(loaded: &LoadedRun) -> Self {
         let overdue = loaded.calls.iter().filter(|call| call.is_overdue);
+        let redacts_errors = loaded.agent.redact_errors;
         Self {
             messages: loaded.waiting.clone(),
-            answers: loaded.answers.clone(),
+            answers: heard(loaded.answers.clone(), redacts_errors),
             n_answers: loaded.n_answers,
             overdue: overdue.map(|call| call.planned.call_id.clone()).collect(),
             is_to_stop: false,
+            redacts_errors,
         }
     }
 
@@ -104,9 +108,23 @@ impl Inbox {
         if n_answers == self.n_answers {
             return Err(unmoved(claim, "n_answers"));
         }
-        (self.n_answers, self.answers) = (n_answers, answers);
+        (self.n_answers, self.answers) = (n_answers, heard(answers, self.redacts_errors));
         Ok(())
     }
+}
+
+/// Answers as a run hears them: an agent that withholds why its tools fail withholds why its sub-runs do.
+/// Their own records say it.
+fn heard(mut answers: Vec<GivenAnswer>, redacts_errors: bool) -> Vec<GivenAnswer> {
+    for given in &mut answers {
+        if let (true, WaitReason::SubRuns, CallAnswer::Failed { error }) =
+            (redacts_errors, given.reason, &mut given.answer)
+        {
+            error.message.clear();
+            error.redacted = true;
+        }
+    }
+    answers
 }
 
 /// Reads while the lease may be ours: a reply may hang on it, which is not to be lost.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::clock::SharedClock;
-use crate::domain::id::{LeaseToken, RunId, TenantId};
+use crate::domain::id::{LeaseToken, RunId};
 use crate::store::{Store, lease};
 
 /// What the driver of a run has to know at once.
@@ -35,7 +35,6 @@ impl Signals {
 
 #[derive(Debug)]
 struct Held {
-    tenant: TenantId,
     run: RunId,
     signals: watch::Sender<Signals>,
     /// When what last made the lease good was sent, on the monotonic clock.
@@ -101,7 +100,7 @@ impl Leases {
         let signals = Signals { cancel, interrupt, lost: false };
         let (signals, receiver) = watch::channel(signals);
         let (good_at, good) = watch::channel(claimed_at);
-        let held = Held { tenant: claim.tenant.clone(), run: claim.run, signals, good_at };
+        let held = Held { run: claim.run, signals, good_at };
         let mut all = self.lock();
         all.insert(claim.token.0, held);
         self.n_held.send_replace(all.len());
@@ -116,15 +115,6 @@ impl Leases {
         self.lock().values().any(|held| held.run == run)
     }
 
-    /// Tells the driver of a run, if it is in this process, before the next heartbeat does.
-    pub(crate) fn tell(&self, tenant: &TenantId, run: RunId, change: impl Fn(&mut Signals)) {
-        for held in self.lock().values() {
-            if held.run == run && held.tenant == *tenant {
-                held.signals.send_modify(&change);
-            }
-        }
-    }
-
     /// How many runs are held.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
@@ -137,17 +127,21 @@ impl Leases {
     }
 
     /// Extends every lease in one statement and passes on what callers want. A lease that is gone, or
-    /// that could not be extended for longer than is safe, is lost.
-    pub(crate) async fn beat(&self, store: &Store, ttl: Duration, now: Duration) {
+    /// that could not be extended for longer than is safe, is lost. Answers whether it went through.
+    pub(crate) async fn beat(&self, store: &Store, ttl: Duration, now: Duration) -> bool {
         let tokens: Vec<Uuid> = self.lock().keys().copied().collect();
         if tokens.is_empty() {
-            return;
+            return true;
         }
         match lease::heartbeat(store, &tokens, ttl).await {
-            Ok(beats) => self.note(&tokens, &beats, now),
+            Ok(beats) => {
+                self.note(&tokens, &beats, now);
+                true
+            }
             Err(error) => {
                 tracing::warn!(error = %error, "the heartbeat did not go through");
                 self.give_up_stale(ttl, now);
+                false
             }
         }
     }
@@ -206,6 +200,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
+    use crate::domain::id::TenantId;
     use crate::store::lease::{Beat, Claim, Wishes};
 
     #[derive(Debug, Default)]

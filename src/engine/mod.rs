@@ -12,15 +12,19 @@
 mod accept;
 mod agents;
 mod answers;
+mod ask;
 mod budget;
+mod checks;
 mod client;
 mod compact;
 mod compaction;
 mod context;
 mod diagnosis;
 mod diff;
+mod done;
 mod driver;
 mod dry_run;
+mod equip;
 pub mod feed;
 mod hints;
 mod inbox;
@@ -38,13 +42,18 @@ mod replay;
 mod replies;
 mod sanitise;
 mod schedules;
+pub mod secrets;
 mod sent;
+pub mod servers;
+mod skills;
 mod steer;
+mod sub_runs;
 mod tail;
 mod takeover;
 mod tally;
 pub mod tasks;
 mod told;
+mod tool_test;
 mod watch;
 pub mod webhooks;
 mod window;
@@ -68,6 +77,7 @@ pub use observer::{CommitObserver, CommitPoint, NoObserver};
 pub use replay::{Divergence, Missing, Parted, Parting, Replayed, Segment, replay_run};
 pub use schedules::{BadCadence, Cadence};
 pub use told::Told;
+pub use tool_test::{ToolTest, test_tool};
 pub use watch::{RunWatch, Seen};
 
 // What a model would be sent, under this layer's name.
@@ -75,7 +85,6 @@ pub use crate::render::prompt::{Block, PromptTurn, Role};
 
 use crate::clock::{SharedClock, SharedIds};
 use crate::config;
-use crate::domain::agent::AgentSpec;
 use crate::domain::budget::Prices;
 use crate::domain::event::RunEvent;
 use crate::domain::id::{RunId, TenantId};
@@ -92,6 +101,7 @@ use crate::tools::Toolbox;
 
 use context::Context;
 use redaction::{Place, Redaction, Redactors};
+use secrets::Secrets;
 use tasks::Tasks;
 
 /// What an engine is built from.
@@ -103,6 +113,8 @@ pub struct Parts {
     pub models: Models,
     /// The tools.
     pub toolbox: Toolbox,
+    /// The secrets of tenants.
+    pub secrets: Secrets,
     /// The clock.
     pub clock: SharedClock,
     /// Ids and randomness.
@@ -178,16 +190,6 @@ impl Engine {
                 tracing::warn!("tasks were still running at the end of the shutdown");
             }
         }
-    }
-
-    /// Whether the tools and schemas of an agent are such that it can be stored and run. `at` is the
-    /// pointer to the agent in the caller's document.
-    ///
-    /// # Errors
-    /// With the place of what is wrong: all places when they are only values out of bounds, else the
-    /// first of those that have a problem of their own.
-    pub fn check_agent(&self, spec: &AgentSpec, at: &str) -> Result<(), AgentlingError> {
-        agents::check(&self.context.parts.toolbox, spec, at)
     }
 
     /// How a thread that is created now frames its history.

@@ -6,15 +6,17 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::compaction::{Compactor, Shortening, shorten};
+pub(super) use super::done::Done;
 use super::feed::Publisher;
 use super::leases::Freshness;
 use super::predecessor::{Kept, Predecessor};
-use super::prompt::{Asked, Prompter, Told};
+use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
-use super::{Context, relay, sanitise};
+use super::sub_runs::Family;
+use super::{Context, ask, relay, sanitise};
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::ledger::Purpose;
 use crate::domain::limits::MODEL_ATTEMPTS;
 use crate::domain::message::{Reply, ReplyPart, ReplyState, TextPart, ThinkingPart};
@@ -32,25 +34,10 @@ use crate::store::lease::Claim;
 use crate::tools::{CallRequest, ToolSet};
 use crate::wire::DeltaPiece;
 
-/// An effect that is over.
-pub(super) struct Done {
-    /// Which one.
-    pub(super) effect: Effect,
-    /// What came of it.
-    pub(super) input: Input,
-    /// The request to a model that it made, if it made one.
-    pub(super) sent: Option<Sent>,
-    /// What the operator should know of a failure.
-    pub(super) operator_detail: Option<String>,
-    /// What a call took that leaves nothing on record.
-    pub(super) spent: Option<Usage>,
-    /// How long to wait before the model is asked again.
-    pub(super) pause: Option<Duration>,
-}
-
 /// Performs the effects of one run.
 pub(super) struct Performer {
     context: Arc<Context>,
+    tenant: TenantId,
     prompter: Prompter,
     predecessor: Predecessor,
     first_seq: i64,
@@ -61,6 +48,7 @@ pub(super) struct Performer {
     /// turn, retries and pauses included.
     began: (u32, Duration),
     compactor: Compactor,
+    family: Family,
     in_flight: Option<InFlight>,
 }
 
@@ -71,10 +59,11 @@ impl Performer {
         redactor: &Arc<Redactor>,
         (claim, freshness): (&Claim, &Freshness),
     ) -> Self {
-        let (agent, framing) = (&loaded.agent, &loaded.framing);
+        let (equipped, framing) = (Equipped::of(loaded), &loaded.framing);
         Self {
             context: Arc::clone(context),
-            prompter: Prompter::new(&context.parts.toolbox, agent, framing, redactor),
+            tenant: claim.tenant.clone(),
+            prompter: Prompter::new(&context.parts.toolbox, equipped, framing, redactor),
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
@@ -82,6 +71,7 @@ impl Performer {
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
+            family: Family::of(&claim.tenant, loaded),
             in_flight: None,
         }
     }
@@ -89,6 +79,11 @@ impl Performer {
     /// Lets a failed call be tried again where a shorter conversation helps.
     pub(super) fn reconsider(&mut self, done: &mut Done, state: &State, history: &[StepContent]) {
         self.compactor.reconsider(done, state, history);
+    }
+
+    /// The tools that the run has from the start.
+    pub(super) fn tools(&self) -> &ToolSet {
+        self.prompter.own_tools()
     }
 
     /// Waits this long before the next model call, and only before that one.
@@ -136,23 +131,24 @@ impl Performer {
                 let call = Arc::new(ModelCall { timeout, ..call });
                 let in_flight = InFlight::of(&call, shortening.as_ref());
                 self.in_flight.clone_from(&in_flight);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let publisher = Arc::clone(publisher);
                 let predecessor = self.predecessor.clone();
-                let freshness = self.freshness.clone();
+                let (freshness, family) = (self.freshness.clone(), self.family.clone());
                 Box::pin(async move {
                     tokio::time::sleep(pause).await;
                     freshness.fresh().await;
                     in_flight.inspect(|in_flight| in_flight.begin(&context));
                     let call = (effect, &*call, shortening);
-                    ask_or_shorten(&context, &tools, call, &publisher, &predecessor).await
+                    let asked = ask_or_shorten(&context, &tools, call, &publisher, &predecessor);
+                    let mut done = asked.await;
+                    family.settle(&context, &tools, &mut done.input).await;
+                    done
                 })
             }
             Effect::CallTool { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let freshness = self.freshness.clone();
                 Box::pin(async move {
                     let attempt = request.attempt;
@@ -163,8 +159,7 @@ impl Performer {
             }
             Effect::Probe { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
-                let (context, tools) =
-                    (Arc::clone(&self.context), Arc::clone(&self.prompter.tools));
+                let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 Box::pin(async move {
                     let answer = context.parts.toolbox.probe(&tools, &request).await;
                     let CallRequest { call_id, attempt, .. } = request;
@@ -247,18 +242,13 @@ impl Performer {
     fn tool_call(&self, state: &State, call_id: &CallId, attempt: u32) -> CallRequest {
         let planned = state.call(call_id).map(|call| &call.planned);
         CallRequest {
+            tenant: self.tenant.clone(),
             call_id: call_id.clone(),
             name: planned.map_or_else(String::new, |planned| planned.name.clone()),
             arguments: planned.map_or_else(String::new, |planned| planned.arguments.clone()),
             attempt,
             epoch: self.epoch,
         }
-    }
-}
-
-impl Done {
-    pub(super) fn of(effect: Effect, input: Input) -> Self {
-        Self { effect, input, sent: None, operator_detail: None, spent: None, pause: None }
     }
 }
 
@@ -289,7 +279,7 @@ async fn ask(
         publisher.delta(&Delta { turn, attempt, kind: piece.kind, text: piece.text });
     };
     let deadline = context.parts.clock.monotonic() + call.timeout;
-    let answer = context.parts.models.call(call, &mut on_delta);
+    let answer = ask::ask(context, predecessor.tenant(), call, &mut on_delta);
     let before = predecessor.before(context, call.spec.provider);
     let (mut answer, before) = futures::join!(answer, before);
     relay::arrived(context, publisher).await;

@@ -65,6 +65,11 @@ pub(super) struct Before {
 }
 
 impl Predecessor {
+    /// Whose thread it is.
+    pub(super) const fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
     /// That of a run's thread.
     pub(super) fn of(tenant: &TenantId, loaded: &LoadedRun) -> Self {
         let is_whole = loaded.memory_from == 1;

@@ -8,8 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::redaction::logged;
 use crate::domain::agent::AgentSpec;
+use crate::domain::mcp::Pins;
 use crate::domain::model::ModelSpec;
 use crate::domain::request::BodyHash;
+use crate::domain::skill::{Skill, SkillLine};
 use crate::domain::step::StepContent;
 use crate::domain::thread::Framing;
 use crate::machine::state::State;
@@ -18,15 +20,18 @@ use crate::render::observation::OutputLimits;
 use crate::render::profile::Profile;
 use crate::render::redact::Redactor;
 use crate::render::{FramingRules, RenderInput, render};
-use crate::tools::{ToolSet, Toolbox};
+use crate::store::journal::LoadedRun;
+use crate::tools::{Extra, ToolSet, Toolbox};
 
 /// Everything that a prompt is made from besides the history.
 #[derive(Debug, Clone)]
 pub(super) struct Prompter {
     /// Who asks.
     pub(super) agent: Arc<AgentSpec>,
-    /// What its model may call.
-    pub(super) tools: Arc<ToolSet>,
+    /// What its model may call from the start.
+    tools: Arc<ToolSet>,
+    /// The skills that it is told of.
+    skills: Arc<[SkillLine]>,
     /// What its model can do.
     pub(super) profile: Profile,
     /// How the thread frames what others wrote.
@@ -34,6 +39,24 @@ pub(super) struct Prompter {
     /// What is kept from the model.
     pub(super) redactor: Arc<Redactor>,
     limits: OutputLimits,
+}
+
+/// An agent and all that it has in a run, beside what it declares itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Equipped<'a> {
+    /// The agent.
+    pub(super) agent: &'a AgentSpec,
+    /// The tools of MCP servers that the run was given; `None` before it has any.
+    pub(super) pins: Option<&'a Pins>,
+    /// The skills at the versions that the run is pinned to.
+    pub(super) skills: &'a [Skill],
+}
+
+impl<'a> Equipped<'a> {
+    /// What a run has, whoever drives it and whenever.
+    pub(super) fn of(loaded: &'a LoadedRun) -> Self {
+        Self { agent: &loaded.agent, pins: loaded.pins.as_ref(), skills: &loaded.skills }
+    }
 }
 
 /// What a prompt tells of a thread.
@@ -75,29 +98,45 @@ impl Asked {
 impl Prompter {
     pub(super) fn new(
         toolbox: &Toolbox,
-        agent: &AgentSpec,
+        Equipped { agent, pins, skills }: Equipped<'_>,
         framing: &Framing,
         redactor: &Arc<Redactor>,
     ) -> Self {
+        let extra = pins.map(Extra::of_pins).unwrap_or_default();
+        let tools = toolbox.stock(toolbox.toolset_with(agent, &extra), agent, skills);
+        let limits = OutputLimits::from(agent).with(extra.iter().filter_map(Extra::output_limit));
         Self {
-            tools: Arc::new(toolbox.toolset(agent).logging(logged(redactor))),
+            tools: Arc::new(tools.logging(logged(redactor))),
+            skills: skills.iter().map(SkillLine::from).collect(),
             redactor: Arc::clone(redactor),
             profile: Profile::resolve(&agent.model),
             framing: FramingRules::from(framing),
-            limits: OutputLimits::from(agent),
+            limits: limits.with_skills(skills),
             agent: Arc::new(agent.clone()),
         }
+    }
+
+    /// What the model may call from the start.
+    pub(super) fn own_tools(&self) -> &ToolSet {
+        &self.tools
+    }
+
+    /// What the model may call after a history.
+    pub(super) fn tools(&self, steps: &[StepContent]) -> Arc<ToolSet> {
+        self.tools.after(steps)
     }
 
     /// The call of an attempt at a turn, which may take this long.
     pub(super) fn call(&self, told: Told<'_>, asked: Asked, timeout: Duration) -> ModelCall {
         let (model, profile) = self.model(asked.fallback);
+        let tools = self.tools(told.steps);
         let input = RenderInput {
             model,
             instructions: self.agent.instructions.as_deref(),
+            skills: &self.skills,
             steps: told.steps,
             first_seq: told.first_seq,
-            tools: self.tools.definitions(),
+            tools: tools.definitions(),
             closing: told.closing,
             output_schema: self.agent.output_schema.as_ref(),
             framing: &self.framing,

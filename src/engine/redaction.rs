@@ -74,16 +74,12 @@ impl Redaction {
     }
 
     /// Bytes that came from elsewhere without the secrets of the server; `None` where there are none in
-    /// them. Every byte is looked at as a character of its own, so that bytes that are no text pass
-    /// unharmed.
+    /// them.
     pub(super) fn masked(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let text: String = bytes.iter().copied().map(char::from).collect();
         let redactor = Redactor::new([&self.secrets], PlaceholderKey::of(&self.secret, ""));
-        match redactor.text(RedactionChannel::Log, &text) {
+        match redactor.bytes(RedactionChannel::Log, bytes) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(masked) => {
-                Some(masked.chars().filter_map(|letter| u8::try_from(letter).ok()).collect())
-            }
+            Cow::Owned(masked) => Some(masked),
         }
     }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Context;
 use super::compaction::Shortening;
+use super::journal::{Journal, Stamp};
 use super::predecessor::{Before, Kept};
 use crate::domain::id::RequestId;
 use crate::domain::ledger::{Encoded, Purpose, RequestOutcome};
@@ -16,7 +17,11 @@ use crate::domain::model::{ModelErrorKind, Provider};
 use crate::domain::request::RequestFigures;
 use crate::provider::{Attempt, ModelCall};
 use crate::render;
+use crate::store::journal::{Appended, Guard, append};
 use crate::store::ledger::{NewRequest, Packed, PackedBody};
+
+/// How long a run that is given back waits for its last requests to be recorded.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A request that was sent and is not recorded yet.
 #[derive(Debug, Clone)]
@@ -229,5 +234,27 @@ fn media_type(content_type: &str) -> String {
         essence.to_ascii_lowercase()
     } else {
         "unreadable".to_owned()
+    }
+}
+
+/// Puts on record what was sent and leads to no step here. The run is given back whether that succeeds or
+/// not.
+pub(super) async fn record_last(
+    context: &Context,
+    journal: &Journal,
+    guard: &Guard,
+    sent: &[Arc<NewRequest>],
+) {
+    if sent.is_empty() {
+        return;
+    }
+    let (now, ids) = (context.now(), context.parts.ids.as_ref());
+    let (mut batch, _) = journal.plan(&[], &Stamp { now, ids, heard: None, sent });
+    // A cancel is for whoever takes the run next, and nothing of a budget is asked for.
+    (batch.despite_cancel, batch.draws.is_budgeted) = (true, true);
+    let appended = Box::pin(append(context.store(), guard, &batch));
+    let appended = tokio::time::timeout(LAST_WORDS, appended).await;
+    if !matches!(appended, Ok(Ok(Appended::Stored))) {
+        tracing::warn!(run = %guard.run, ?appended, "requests were not recorded");
     }
 }

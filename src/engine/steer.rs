@@ -5,7 +5,7 @@ use crate::domain::id::{ErrorId, RunId, TenantId, ThreadId};
 use crate::domain::run::{Run, RunFailure, RunStatus};
 use crate::error::AgentlingError;
 use crate::store::steer::{self, Steered};
-use crate::store::thread_queue::{self, Displaced};
+use crate::store::thread_queue;
 use crate::store::{Conflict, StoreError};
 
 pub(super) async fn cancel(
@@ -22,7 +22,7 @@ pub(super) async fn cancel(
         }
         Steered::Done(run) => Ok(changed(context, tenant, run)),
         Steered::Requested(run) => {
-            pass_wish_on(context, tenant, Displaced { run: run.id, is_cancelled: true });
+            pass_wish_on(context, run.id);
             Ok(run)
         }
     }
@@ -38,7 +38,7 @@ pub(super) async fn interrupt(
         Steered::Refused(run) => Err(AgentlingError::RunNotActive { status: run.facts.status }),
         Steered::Done(run) => Ok(changed(context, tenant, run)),
         Steered::Requested(run) => {
-            pass_wish_on(context, tenant, Displaced { run: run.id, is_cancelled: false });
+            pass_wish_on(context, run.id);
             Ok(run)
         }
     }
@@ -71,14 +71,14 @@ fn changed(context: &Context, tenant: &TenantId, run: Run) -> Run {
     run
 }
 
-/// Passes on what is wished of a run that may be at work in this process. Elsewhere a hint or the heartbeat
-/// does that.
-pub(super) fn pass_wish_on(context: &Context, tenant: &TenantId, wished: Displaced) {
-    context.leases.tell(tenant, wished.run, |signals| {
-        signals.cancel |= wished.is_cancelled;
-        signals.interrupt |= !wished.is_cancelled;
-    });
-    context.steered(wished.run);
+/// Passes on that something is wished of a run that may be at work in this process: the heart beats at once,
+/// and reads what. Told by name, a wish might reach the worker after next, of which it is not wished.
+/// Elsewhere a hint or the next beat does the same.
+pub(super) fn pass_wish_on(context: &Context, wished: RunId) {
+    if context.leases.holds(wished) {
+        context.beat.notify_one();
+    }
+    context.steered(wished);
 }
 
 /// Lets the next run on that waits for a thread. What fails here, the sweep does.

@@ -9,13 +9,16 @@ use uuid::Uuid;
 
 use super::driver::Driver;
 use super::relay::relay_loop;
-use super::{Context, steer};
+use super::{Context, steer, sub_runs};
 use crate::domain::fault::Fault;
 use crate::store::lease::{self, Claim, Terms};
-use crate::store::{StoreError, answers, budget, deltas, idempotency};
+use crate::store::{StoreError, answers, budget, deltas, idempotency, vacuum};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
+
+/// By how much sooner than usual the heart beats again after a beat that did not go through.
+const SOONER: u32 = 8;
 
 pub(super) fn start(context: &Arc<Context>) {
     if context.parts.settings.role.works() {
@@ -71,7 +74,7 @@ fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
     let (hold, grip) = context.leases.hold(&claim, claimed_at, with);
     let shared = Arc::clone(context);
     context.tasks.spawn(async move {
-        let driving = Driver::drive(Arc::clone(&shared), claim.clone(), grip);
+        let driving = Box::pin(Driver::drive(Arc::clone(&shared), claim.clone(), grip));
         // A panic is a bug; it must cost one run its claim, not the process its life. A run that keeps
         // doing this is given up as poisoned.
         let fault = match AssertUnwindSafe(driving).catch_unwind().await {
@@ -103,15 +106,20 @@ async fn abandon(context: &Context, claim: &Claim, fault: Fault) {
 }
 
 async fn heartbeat_loop(context: Arc<Context>) {
+    let interval = context.parts.settings.heartbeat;
+    let mut pause = interval;
     // The heart beats until the last run is given up, also through a drain.
     loop {
         tokio::select! {
-            () = tokio::time::sleep(context.parts.settings.heartbeat) => {}
+            () = tokio::time::sleep(pause) => {}
             () = context.beat.notified() => {}
             () = drained(&context) => return,
         }
         let now = context.parts.clock.monotonic();
-        context.leases.beat(context.store(), context.parts.settings.lease, now).await;
+        let went_through =
+            context.leases.beat(context.store(), context.parts.settings.lease, now).await;
+        // One that failed is not missed for a whole interval.
+        pause = if went_through { interval } else { interval / SOONER };
     }
 }
 
@@ -132,6 +140,7 @@ async fn sweep(context: &Context) {
         context.claimable();
     }
     swept("threads", steer::sweep(context).await);
+    swept("sub-runs", sub_runs::sweep(context).await);
     swept("idempotency keys", idempotency::forget_old(store).await);
     swept("deltas", deltas::forget_old(store).await);
 }
@@ -143,9 +152,28 @@ fn swept<T: Default>(what: &str, done: Result<T, StoreError>) -> T {
     })
 }
 
+/// Says it once of a transaction that keeps the database from clearing away what is dead: claims become
+/// slow by that, long before anything fails. Answers what was said of.
+async fn warn_of_old(context: &Context, known: Option<i32>) -> Option<i32> {
+    let oldest = swept("open transactions", vacuum::oldest_transaction(context.store()).await)?;
+    let is_old = oldest.age > context.parts.settings.old_transaction;
+    if is_old && known != Some(oldest.pid) {
+        let (pid, application, seconds) = (oldest.pid, oldest.application, oldest.age.as_secs());
+        tracing::warn!(
+            pid,
+            application,
+            seconds,
+            "an old transaction keeps dead rows in the database"
+        );
+    }
+    is_old.then_some(oldest.pid)
+}
+
 async fn sweep_loop(context: Arc<Context>) {
+    let mut old = None;
     while !context.tasks.is_stopping() {
         sweep(&context).await;
+        old = warn_of_old(&context, old).await;
         let pause = context.parts.settings.sweep.mul_f64(0.8 + 0.4 * context.jitter());
         tokio::select! {
             () = context.tasks.stopping() => {}

@@ -10,7 +10,7 @@ use crate::domain::memory;
 pub struct BodyLimits {
     /// Bytes of an ordinary body.
     pub ordinary: usize,
-    /// Bytes of a memory document.
+    /// Bytes of a memory document, and of results of tools.
     pub large: usize,
     /// How long a body may take to arrive.
     pub total: Duration,
@@ -35,13 +35,13 @@ impl From<&config::Http> for BodyLimits {
 /// Bytes of an ordinary body.
 const BODY_BYTES: usize = 1024 * 1024;
 
-/// Bytes of a memory document.
+/// Bytes of a memory document, and of results of tools.
 const LARGE_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Elements of an array in an ordinary body.
 pub const ARRAY_ELEMENTS: usize = 10_000;
 
-/// Elements of an array in a memory document.
+/// Elements of an array in a memory document, and in results of tools.
 pub const LARGE_ARRAY_ELEMENTS: usize = memory::MAX_STEPS;
 
 /// How long the headers of a request may take.

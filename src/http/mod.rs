@@ -14,6 +14,7 @@ mod health;
 pub mod layers;
 pub mod limits;
 mod mac;
+mod mcp_servers;
 pub mod openapi;
 mod probe;
 pub mod problem;
@@ -22,13 +23,16 @@ pub mod reply;
 mod requests;
 mod runs;
 mod schedules;
+mod secrets;
 pub mod serve;
+mod skills;
 mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod time;
+mod tools;
 mod webhooks;
 
 use std::sync::Arc;
@@ -58,8 +62,12 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(mcp_servers::routes())
+        .merge(tools::routes())
+        .merge(skills::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
+        .merge(secrets::routes())
 }
 
 /// Endpoints that need no key.

@@ -85,6 +85,8 @@ impl Call {
             Some(WaitReason::Approval)
         } else if self.planned.waits.by_client {
             Some(WaitReason::ToolResults)
+        } else if self.planned.waits.by_run.is_some() {
+            Some(WaitReason::SubRuns)
         } else {
             None
         }

@@ -6,6 +6,7 @@ use super::state::{Call, Phase, State};
 use super::turn::{self, RECLAIMS, unrun};
 use super::wait;
 use crate::domain::id::CallId;
+use crate::domain::limits::CALLS_AT_ONCE;
 use crate::domain::message::{Reply, ReplyState, ToolCallPart};
 use crate::domain::run::Stopped;
 use crate::domain::tool::{CallState, EffectClass, OutcomeKind, PlannedCall, ToolOutcome};
@@ -23,14 +24,18 @@ pub(super) enum Ride {
     All,
 }
 
-/// The planned calls that may start now, in call order: all of them, or, when any call of the turn
-/// has to be alone, the first one and only while no other is under way.
+/// The planned calls that may start now, in call order: as many as may be under way at once, or, when any
+/// call of the turn has to be alone, the first one and only while no other is under way.
 pub(super) fn startable(state: &State) -> Vec<&Call> {
     let mut planned = state.open_calls().filter(|call| call.state() == CallState::Planned);
     let needs_order =
         state.calls().iter().any(|call| !call.is_settled() && !call.planned.parallel_safe);
     if !needs_order {
-        planned.collect()
+        let under_way = in_state(state, CallState::Started).len();
+        let mut room = CALLS_AT_ONCE.saturating_sub(under_way);
+        let mut has_room = || room.checked_sub(1).map(|left| room = left).is_some();
+        // A call that a caller has to say something about first takes no place of others.
+        planned.filter(|call| call.needs().is_some() || has_room()).collect()
     } else if state.open_calls().any(|call| call.state() != CallState::Planned) {
         Vec::new()
     } else {
@@ -186,6 +191,7 @@ fn never_run(part: &ToolCallPart, kind: OutcomeKind) -> PlannedCall {
         unparsable: false,
         waits: WaitRules::NONE,
         settled: None,
+        brings: Vec::new(),
     };
     call.settled = Some(unrun(&call, kind));
     call
@@ -195,14 +201,22 @@ fn never_run(part: &ToolCallPart, kind: OutcomeKind) -> PlannedCall {
 fn close_open(draft: &mut Draft<'_>, kind: OutcomeKind) {
     let open: Vec<Call> = draft.state.open_calls().cloned().collect();
     for call in open {
+        let is_delegated = call.waits == Some(WaitReason::SubRuns);
         let is_out = call.attempt > 0;
         match draft.answer_to(&call) {
             Some(CallAnswer::Retry) => close(draft, &call, kind),
             Some(answer) if answer.is_outcome() => wait::apply(draft, &call, answer),
+            _ if is_delegated => abandon(draft, &call),
             _ if is_out && !may_repeat(&call.planned) => close(draft, &call, OutcomeKind::InDoubt),
             _ => close(draft, &call, kind),
         }
     }
+}
+
+/// Gives up a sub-run, which is cancelled for it: what it has done by then stays done.
+fn abandon(draft: &mut Draft<'_>, call: &Call) {
+    let outcome = ToolOutcome { attempts: 1, ..unrun(&call.planned, OutcomeKind::InDoubt) };
+    draft.push(Record::CallEnded { outcome });
 }
 
 pub(super) fn close(draft: &mut Draft<'_>, call: &Call, kind: OutcomeKind) {

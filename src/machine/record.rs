@@ -104,6 +104,14 @@ pub enum Record {
         /// The turn.
         turn: u32,
     },
+    /// Other tools may be called from now on: a `tools` step, right behind that of the reply whose calls
+    /// brought them.
+    ToolsChanged {
+        /// Names of the tools that came.
+        added: Vec<String>,
+        /// Names of the tools that went.
+        removed: Vec<String>,
+    },
     /// The model is asked again: a `retry` step.
     RetryAsked {
         /// The turn whose reply could not be used.

@@ -183,7 +183,7 @@ impl State {
                 self.elsewhere = *attempt;
                 self.fallback = *fallback;
             }
-            Record::SystemSaid { .. } => {}
+            Record::SystemSaid { .. } | Record::ToolsChanged { .. } => {}
             Record::Compacted { turn, .. } => self.compacted_turn = *turn,
             Record::MessageGiven { number, .. } => self.take_message(*number),
             Record::Replied { reply, calls, .. } => self.hear(reply, calls),

@@ -128,7 +128,17 @@ pub(super) fn replied(
 /// Puts a reply on record under the current turn and attempt.
 pub(super) fn record(draft: &mut Draft<'_>, reply: Reply, calls: Vec<PlannedCall>) {
     let (turn, attempt) = (draft.state.turn(), draft.state.attempt());
+    let added: Vec<String> = calls.iter().flat_map(brought).cloned().collect();
     draft.push(Record::Replied { turn, attempt, reply, calls });
+    if !added.is_empty() {
+        draft.push(Record::ToolsChanged { added, removed: Vec::new() });
+    }
+}
+
+/// The tools that a call brings: those of one that succeeded with the reply it is in.
+fn brought(call: &PlannedCall) -> &[String] {
+    let succeeded = call.settled.as_ref().is_some_and(|outcome| !outcome.is_error);
+    if succeeded { &call.brings } else { &[] }
 }
 
 /// The calls as they are recorded: those that will not run are settled, and whether a call may run

@@ -1,5 +1,7 @@
 //! Calls that wait for callers: when they begin to, what an answer leads to, and when nothing else goes on.
 
+use std::time::Duration;
+
 use super::calls::{self, close, may_repeat, startable};
 use super::draft::Draft;
 use super::record::{Ending, Record};
@@ -78,16 +80,34 @@ fn give_up(draft: &mut Draft<'_>, call: &Call) {
     match call.waits {
         Some(WaitReason::Approval) => deny(draft, call, Some(UNDECIDED)),
         Some(WaitReason::InDoubt) => close(draft, call, OutcomeKind::InDoubt),
-        Some(WaitReason::ToolResults | WaitReason::BudgetExhausted) | None => {
+        Some(WaitReason::ToolResults) => late(draft, call),
+        Some(WaitReason::SubRuns | WaitReason::BudgetExhausted) | None => {
             close(draft, call, OutcomeKind::Timeout);
         }
     }
 }
 
-/// An outcome that a caller gave. A call that a caller ran counts as tried once.
+/// Ends a call whose result did not come, with the bound that it had.
+fn late(draft: &mut Draft<'_>, call: &Call) {
+    let bound = Duration::from_millis(call.planned.waits.answer_ms).as_secs_f64();
+    let error = ToolFailure {
+        r#type: "Timeout".to_owned(),
+        message: format!("tool '{}' exceeded its {bound}s timeout", call.planned.name),
+        redacted: false,
+    };
+    let outcome = ToolOutcome::not_run(
+        calls::id(call),
+        &call.planned.name,
+        OutcomeKind::Timeout,
+        Some(error),
+    );
+    draft.push(Record::CallEnded { outcome });
+}
+
+/// An outcome that came from elsewhere. A call that a caller or a sub-run ran counts as tried once.
 fn outcome(call: &Call, kind: OutcomeKind, error: Option<ToolFailure>) -> ToolOutcome {
     let attempts = match call.waits {
-        Some(WaitReason::ToolResults) => 1,
+        Some(WaitReason::ToolResults | WaitReason::SubRuns) => 1,
         _ => call.attempt,
     };
     let not_run = ToolOutcome::not_run(calls::id(call), &call.planned.name, kind, error);
@@ -110,7 +130,9 @@ pub(super) fn park_if_idle(draft: &mut Draft<'_>) {
         state.open_calls().any(|call| call.state() == CallState::Started || call.is_to_be_probed())
             || !startable(state).is_empty();
     let goes_on = goes_on || state.parked().is_some();
-    let reason = state.open_calls().find_map(|call| call.waits);
+    // What a caller has to do comes first: the sub-runs end without anybody.
+    let waits = || state.open_calls().filter_map(|call| call.waits);
+    let reason = waits().find(|reason| *reason != WaitReason::SubRuns).or_else(|| waits().next());
     if let (false, Some(reason)) = (goes_on, reason) {
         park(draft, reason);
     }

@@ -8,6 +8,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Request, Response};
 use tokio::time::Instant;
 
+use crate::egress::{EgressPolicy, Route, SetupError, guard};
+
 /// What keeps a client from being made.
 pub type ClientError = reqwest::Error;
 
@@ -22,21 +24,40 @@ const SERVERS: usize = 1_024;
 /// Sends requests over connections that are kept for the next one.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
+    policy: Arc<EgressPolicy>,
+    /// To providers, and where the operator vouches for the host.
+    vouched: Pair,
+    /// To addresses that agents name.
+    guarded: Pair,
+    answered: Arc<Mutex<BTreeMap<String, Duration>>>,
+}
+
+/// The clients of one route.
+#[derive(Debug, Clone)]
+struct Pair {
     pooled: Client,
     /// One that keeps no connections, and so has none that can have died unnoticed.
     fresh: Client,
-    answered: Arc<Mutex<BTreeMap<String, Duration>>>,
+}
+
+impl Pair {
+    fn of(make: impl Fn() -> Result<ClientBuilder, SetupError>) -> Result<Self, SetupError> {
+        let pooled = make()?.pool_idle_timeout(POOL_IDLE).build()?;
+        Ok(Self { pooled, fresh: make()?.pool_max_idle_per_host(0).build()? })
+    }
 }
 
 /// A client with the house's rules: no redirects, which would carry keys and prompts elsewhere; no
 /// proxy from the environment; no overall timeout, since every call brings its deadline.
 ///
+/// Addresses that agents name are held to the policy.
+///
 /// # Errors
 /// When the machine's certificates cannot be read.
-pub fn http_client() -> Result<HttpClient, ClientError> {
-    let pooled = builder().pool_idle_timeout(POOL_IDLE).build()?;
-    let fresh = builder().pool_max_idle_per_host(0).build()?;
-    Ok(HttpClient { pooled, fresh, answered: Arc::default() })
+pub fn http_client(policy: Arc<EgressPolicy>) -> Result<HttpClient, SetupError> {
+    let vouched = Pair::of(|| Ok(builder()))?;
+    let guarded = Pair::of(|| guard(builder(), &policy))?;
+    Ok(HttpClient { policy, vouched, guarded, answered: Arc::default() })
 }
 
 fn builder() -> ClientBuilder {
@@ -54,7 +75,12 @@ fn builder() -> ClientBuilder {
 impl HttpClient {
     /// What requests are made with.
     pub(super) const fn maker(&self) -> &Client {
-        &self.pooled
+        &self.vouched.pooled
+    }
+
+    /// What the operator says about addresses that agents name.
+    pub(super) fn policy(&self) -> &EgressPolicy {
+        &self.policy
     }
 
     /// Sends a request. `now` is a reading of the monotonic clock.
@@ -65,16 +91,20 @@ impl HttpClient {
     /// and is not to be paid twice.
     pub(super) async fn send(
         &self,
-        request: Request,
+        (request, route): (Request, Route),
         now: Duration,
         at_once: Duration,
     ) -> Result<Response, ClientError> {
         let origin = request.url().origin().ascii_serialization();
         let again = if self.may_reuse(&origin, now) { request.try_clone() } else { None };
         let began = Instant::now();
-        let sent = match (self.pooled.execute(request).await, again) {
+        let clients = match route {
+            Route::Vouched => &self.vouched,
+            Route::Guarded => &self.guarded,
+        };
+        let sent = match (clients.pooled.execute(request).await, again) {
             (Err(error), Some(again)) if is_hang_up(&error) && began.elapsed() < at_once => {
-                self.fresh.execute(again).await
+                clients.fresh.execute(again).await
             }
             (sent, _) => sent,
         };

@@ -70,6 +70,16 @@ impl ProviderKeys {
         self.owner(provider, url).map(|(_, proof)| proof)
     }
 
+    /// How a key is shown that a tenant keeps for an address.
+    pub(super) fn proof_of(provider: Provider, url: &Url, key: &SecretString) -> Proof<'static> {
+        let is_openai = matches!(provider, Provider::Openai | Provider::OpenaiResponses);
+        let owner = if is_openai && is_azure(url) { Provider::Azure } else { provider };
+        match owner.transport().key {
+            KeyScheme::Bearer | KeyScheme::Aws(_) => bearer(key),
+            KeyScheme::Header(name) => Proof::Header(name, key.clone()),
+        }
+    }
+
     /// Whose key is shown, and how.
     fn owner(&self, provider: Provider, url: &Url) -> Option<(Provider, Proof<'_>)> {
         let is_openai = matches!(provider, Provider::Openai | Provider::OpenaiResponses);
@@ -82,6 +92,12 @@ impl ProviderKeys {
     /// The variable of the key that is shown there, where one is.
     pub(super) fn variable(&self, provider: Provider, url: &Url) -> Option<&'static str> {
         self.owner(provider, url).map(|(owner, _)| owner.transport().key_variable)
+    }
+
+    /// Whether an address is a provider's own or listed by the operator, for whichever key.
+    pub(super) fn lead_to(&self, provider: Provider, url: &Url) -> bool {
+        let mut listed = self.origins.iter();
+        is_own(provider, url) || listed.any(|(_, origin)| origin.origin() == url.origin())
     }
 
     fn may_see(&self, provider: Provider, url: &Url) -> bool {
@@ -97,10 +113,6 @@ impl ProviderKeys {
     fn of_owner(&self, provider: Provider, url: &Url) -> Option<Proof<'_>> {
         let transport = provider.transport();
         let key = self.keys.get(transport.key_variable);
-        let bearer = |key: &SecretString| {
-            let text = format!("Bearer {}", key.expose_secret());
-            Proof::Header("authorization", text.into())
-        };
         match (transport.key, key) {
             (KeyScheme::Bearer | KeyScheme::Aws(_), Some(key)) => Some(bearer(key)),
             (KeyScheme::Header(name), Some(key)) => Some(Proof::Header(name, key.clone())),
@@ -114,6 +126,11 @@ impl ProviderKeys {
         let region = bedrock_region(url).or_else(|| self.region())?.to_owned();
         Some(Proof::Signature { credentials, region, service })
     }
+}
+
+fn bearer(key: &SecretString) -> Proof<'static> {
+    let text = format!("Bearer {}", key.expose_secret());
+    Proof::Header("authorization", text.into())
 }
 
 #[cfg(test)]

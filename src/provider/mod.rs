@@ -22,10 +22,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::Url;
+use secrecy::SecretString;
 
 use crate::clock::SharedClock;
 use crate::domain::message::Reply;
 use crate::domain::model::{ModelError, ModelErrorKind, ModelSpec, Provider};
+use crate::egress::{EgressDenied, Route};
 use crate::wire::{self, DeltaPiece, Encoded, Profile, Prompt};
 
 use answer::{Asked, Reader};
@@ -134,11 +137,13 @@ impl Models {
         Self { bounds, ..self }
     }
 
-    /// Makes one attempt. Pieces of a streamed reply are handed on as they arrive; the outcome holds
-    /// all of them again. Dropping the future hangs up.
+    /// Makes one attempt, with a key of the model's own or else that of the server. Pieces of a streamed
+    /// reply are handed on as they arrive; the outcome holds all of them again. Dropping the future hangs
+    /// up.
     pub async fn call(
         &self,
         call: &ModelCall,
+        key: Option<&SecretString>,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Attempt {
         if call.tries == 1
@@ -147,12 +152,44 @@ impl Models {
             self.retries().called(account, self.clock.monotonic());
         }
         let mut capture = Capture::of(&self.clock, call.encoded());
-        let exchange = Box::pin(self.exchange(call, &mut capture, on_delta));
+        let exchange = Box::pin(self.exchange((call, key), &mut capture, on_delta));
         let outcome = tokio::time::timeout(call.timeout, exchange).await.unwrap_or_else(|_| {
             let what = format!("no whole reply within {} ms", call.timeout.as_millis());
             Err(ModelError::new(call.spec.provider, ModelErrorKind::Timeout, what))
         });
         capture.over(outcome)
+    }
+
+    /// An attempt that was given up before anything was sent.
+    pub fn unsent(&self, call: &ModelCall, error: ModelError) -> Attempt {
+        Capture::of(&self.clock, call.encoded()).over(Err(error))
+    }
+
+    /// Where a model is reached, without what is asked there.
+    ///
+    /// # Errors
+    /// When that is nowhere.
+    pub fn address(&self, spec: &ModelSpec) -> Result<Url, ModelError> {
+        address::of_base(spec, self.keys.region())
+    }
+
+    /// Whether the address that an agent names for a model may be called. One that is not even an address
+    /// is somebody else's to tell.
+    ///
+    /// # Errors
+    /// With the rule that it breaks.
+    pub fn check_address(&self, spec: &ModelSpec) -> Result<(), EgressDenied> {
+        let Ok(url) = address::of_base(spec, self.keys.region()) else { return Ok(()) };
+        self.route(spec.provider, &url).map(|_| ())
+    }
+
+    /// Providers' own addresses and those that the operator lists are reached as they are. Every other
+    /// one was named by a tenant, and is held to what holds for the URLs of tools.
+    fn route(&self, provider: Provider, url: &Url) -> Result<Route, EgressDenied> {
+        if self.keys.lead_to(provider, url) {
+            return Ok(Route::Vouched);
+        }
+        self.http.policy().route_model(url)
     }
 
     /// Whether a call that failed may be made again, as far as what is called has retries left. A yes
@@ -169,7 +206,7 @@ impl Models {
             return None;
         }
         let url = address::of_base(spec, self.keys.region()).ok()?;
-        let key = self.keys.variable(spec.provider, &url);
+        let key = self.keys.variable(spec.provider, &url).filter(|_| spec.api_key.is_none());
         Some(key.map_or_else(|| Account::Origin(url.origin().ascii_serialization()), Account::Key))
     }
 
@@ -180,7 +217,7 @@ impl Models {
 
     async fn exchange(
         &self,
-        call: &ModelCall,
+        (call, key): (&ModelCall, Option<&SecretString>),
         capture: &mut Capture,
         on_delta: &mut (dyn FnMut(DeltaPiece) + Send),
     ) -> Result<Reply, ModelError> {
@@ -190,7 +227,7 @@ impl Models {
         })?;
         let peer = match provider {
             Provider::Scripted => scripted::answer(call, &capture.request()).await,
-            _ => self.send(call, capture).await?,
+            _ => self.send(call, key, capture).await?,
         };
         capture.answered(peer.status, &peer.content_type);
         let (profile, bounds) = (call.profile, self.bounds);
@@ -201,12 +238,21 @@ impl Models {
         Ok(reply)
     }
 
-    async fn send(&self, call: &ModelCall, capture: &mut Capture) -> Result<Peer, ModelError> {
-        let (http, keys) = (self.http.maker(), &self.keys);
+    async fn send(
+        &self,
+        call: &ModelCall,
+        key: Option<&SecretString>,
+        capture: &mut Capture,
+    ) -> Result<Peer, ModelError> {
+        let (http, keys) = (self.http.maker(), (&self.keys, key));
         let request = request::of(call, http, keys, capture.request(), self.clock.now())?;
+        let provider = call.spec.provider;
+        let route = self.route(provider, request.url());
+        let route = route.map_err(|refusal| peer::denied(provider, refusal))?;
         capture.sending(&request);
-        let sent = self.http.send(request, self.clock.monotonic(), self.bounds.at_once).await;
-        sent.map(Peer::http).map_err(|error| peer::transport(call.spec.provider, error))
+        let (now, at_once) = (self.clock.monotonic(), self.bounds.at_once);
+        let sent = self.http.send((request, route), now, at_once).await;
+        sent.map(Peer::http).map_err(|error| peer::transport(provider, error))
     }
 }
 

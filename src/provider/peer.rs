@@ -7,6 +7,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
 use super::scripted;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
+use crate::egress::{EgressDenied, refusal_in};
 
 /// An answer whose body is still to come.
 #[derive(Debug)]
@@ -70,6 +71,9 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 /// What a failure of the HTTP client is. The address is left out: it may hold what the caller
 /// should not see in a log.
 pub(super) fn transport(provider: Provider, error: reqwest::Error) -> ModelError {
+    if let Some(refusal) = refusal_in(&error) {
+        return denied(provider, refusal);
+    }
     let kind = if error.is_timeout() { ModelErrorKind::Timeout } else { ModelErrorKind::Transport };
     let error = error.without_url();
     let mut detail = error.to_string();
@@ -79,4 +83,9 @@ pub(super) fn transport(provider: Provider, error: reqwest::Error) -> ModelError
         source = cause.source();
     }
     ModelError::new(provider, kind, detail)
+}
+
+/// An address that an agent names and that is not called.
+pub(super) fn denied(provider: Provider, refusal: EgressDenied) -> ModelError {
+    ModelError::new(provider, ModelErrorKind::Permission, refusal.to_string())
 }

@@ -19,7 +19,7 @@ const JSON: &str = "application/json";
 pub(super) fn of(
     call: &ModelCall,
     http: &Client,
-    keys: &ProviderKeys,
+    (keys, own): (&ProviderKeys, Option<&SecretString>),
     body: Bytes,
     now: DateTime<Utc>,
 ) -> Result<Request, ModelError> {
@@ -35,7 +35,12 @@ pub(super) fn of(
     for (name, value) in endpoint.headers {
         builder = builder.header(*name, *value);
     }
-    for (name, value) in proof(keys, spec.provider, (&url, &body), now) {
+    // A model that brings a key of its own is never shown that of the server.
+    let shown = match own {
+        Some(key) => Some(ProviderKeys::proof_of(spec.provider, &url, key)),
+        None => keys.proof(spec.provider, &url),
+    };
+    for (name, value) in proof(shown, (&url, &body), now) {
         builder = builder.header(name, secret(spec.provider, &value)?);
     }
     builder.body(body).build().map_err(|error| peer::transport(spec.provider, error))
@@ -52,12 +57,11 @@ const fn accepted(stream: Option<Framing>) -> (&'static str, &'static str) {
 
 /// The headers that show that the request may be made.
 fn proof(
-    keys: &ProviderKeys,
-    provider: Provider,
+    shown: Option<Proof<'_>>,
     (url, body): (&Url, &[u8]),
     now: DateTime<Utc>,
 ) -> Vec<(&'static str, SecretString)> {
-    match keys.proof(provider, url) {
+    match shown {
         None => Vec::new(),
         Some(Proof::Header(name, value)) => vec![(name, value)],
         Some(Proof::Signature { credentials, region, service }) => {

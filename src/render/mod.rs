@@ -6,11 +6,13 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod announce;
+mod catalogue;
 pub mod chat;
 mod claude;
 pub mod compaction;
 pub mod context;
 pub mod converse;
+mod definition;
 pub mod file;
 pub mod fit;
 pub mod framing;
@@ -48,6 +50,7 @@ use serde_json::Value;
 use crate::domain::ledger::{AgentPart, Origin, Voice};
 use crate::domain::model::{ModelSettings, ModelSpec};
 use crate::domain::redaction::RedactionChannel::Model;
+use crate::domain::skill::SkillLine;
 use crate::domain::step::StepContent;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::domain::tool::ToolDefinition;
@@ -63,6 +66,8 @@ pub struct RenderInput<'a> {
     pub model: &'a ModelSpec,
     /// Standing instructions.
     pub instructions: Option<&'a str>,
+    /// The skills that the agent may load.
+    pub skills: &'a [SkillLine],
     /// The history, oldest first.
     pub steps: &'a [StepContent],
     /// `seq` of its first step.
@@ -129,12 +134,13 @@ pub fn render(input: &RenderInput<'_>, profile: &Profile) -> Prompt {
     let tools = if input.closing { &[] } else { input.tools };
     let tools = tools.iter().map(|tool| ToolDefinition {
         name: told(&tool.name),
-        ..redacted_tool(tool, input.redactor)
+        ..definition::shown(&redacted_tool(tool, input.redactor))
     });
     let output_schema = output_schema(input);
     let tool_choice = input.model.settings.tool_choice.as_deref().map(told);
     let explained = explained.map(|text| MarkedText::of(text, application()));
-    let more = standing.into_iter().chain(explained);
+    let skills = catalogue::catalogue(input.skills, &input.framing.tags, input.redactor);
+    let more = skills.into_iter().chain(standing).chain(explained);
     Prompt {
         model: input.model.name.clone(),
         system: system_text(instructions, more),

@@ -12,6 +12,7 @@ use super::fit::{cut, single_line};
 use super::prompt::MarkedText;
 use crate::domain::agent::AgentSpec;
 use crate::domain::ledger::{Origin, Voice};
+use crate::domain::skill::{LOAD_SKILL, Skill};
 use crate::domain::tool::{OutcomeKind, ToolFailure, ToolOutcome, ToolOutput, ToolSpec};
 
 const INTERRUPTED: &str = "The tool call was interrupted before a result was produced.";
@@ -37,24 +38,51 @@ pub struct OutputLimits {
 }
 
 impl OutputLimits {
+    /// The same bounds, and those of tools that the agent does not declare itself.
+    #[must_use]
+    pub fn with(mut self, tools: impl IntoIterator<Item = (String, u32)>) -> Self {
+        self.by_tool.extend(tools);
+        self
+    }
+
     /// The bound for a tool.
     pub fn of(&self, tool: &str) -> Option<usize> {
         let limit = self.by_tool.get(tool).copied().or(self.default)?;
         Some(usize::try_from(limit).unwrap_or(usize::MAX))
     }
+
+    /// The same for an agent that has skills. Their tools have bounds like its own, and the instructions
+    /// themselves are told whole: what is missing in the middle of them would be followed no less.
+    #[must_use]
+    pub fn with_skills(mut self, skills: &[Skill]) -> Self {
+        for tool in skills.iter().flat_map(|skill| &skill.spec.tools) {
+            if let Some((name, limit)) = bound(tool) {
+                self.by_tool.entry(name).or_insert(limit);
+            }
+        }
+        if !skills.is_empty() {
+            self.by_tool.insert(LOAD_SKILL.to_owned(), u32::MAX);
+        }
+        self
+    }
 }
 
 impl From<&AgentSpec> for OutputLimits {
     fn from(agent: &AgentSpec) -> Self {
-        let bound = |tool: &ToolSpec| match tool {
-            ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
-            ToolSpec::Client(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
-            ToolSpec::Builtin(_) => None,
-        };
         Self {
             default: agent.max_tool_output_chars,
             by_tool: agent.tools.iter().filter_map(bound).collect(),
         }
+    }
+}
+
+/// The bound that a tool declares.
+fn bound(tool: &ToolSpec) -> Option<(String, u32)> {
+    match tool {
+        ToolSpec::Http(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+        ToolSpec::Client(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+        ToolSpec::Agent(tool) => Some((tool.name.clone(), tool.max_output_chars?)),
+        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => None,
     }
 }
 

@@ -381,6 +381,7 @@ mod tests {
             provider,
             name: name.to_owned(),
             base_url: base_url.map(str::to_owned),
+            api_key: None,
             profile: ProfileOverrides::default(),
             settings: ModelSettings::default(),
             script: Vec::new(),

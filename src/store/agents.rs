@@ -43,6 +43,13 @@ pub enum AgentRef {
     Name(String),
 }
 
+impl AgentRef {
+    /// What a text names: no name looks like an id.
+    pub fn of(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Name(text.to_owned()), Self::Id)
+    }
+}
+
 /// Stores a new agent as its version 1.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::rows::{At, to_json};
-use super::{Store, StoreError, runs};
+use super::{Store, StoreError, patience, runs};
 use crate::domain::id::{CallId, KeyId, RunId, TenantId};
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::wait::{CallAnswer, GivenAnswer, WaitReason};
@@ -41,6 +41,9 @@ pub enum Given {
 
 /// Gives answers to calls that wait. The run is queued again when it waits for them.
 ///
+/// Where it is not known whether the answers are on record, they are given again; those that are found to
+/// be there from the try before count as taken.
+///
 /// # Errors
 /// When the database does not take it.
 pub async fn give(
@@ -49,12 +52,21 @@ pub async fn give(
     id: RunId,
     new: &NewAnswers,
 ) -> Result<Given, StoreError> {
+    patience::settled(|is_repeated| try_give(store, tenant, id, (new, is_repeated))).await.answer
+}
+
+async fn try_give(
+    store: &Store,
+    tenant: &TenantId,
+    id: RunId,
+    (new, is_repeated): (&NewAnswers, bool),
+) -> Result<Given, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
     // Whoever comes second waits here, and finds the answer of the first.
     let Some(status) = lock(&mut tx, tenant, id).await? else { return Ok(Given::NoSuchRun) };
     let mut n_new = 0;
     for (call_id, answer) in &new.answers {
-        match give_one(&mut tx, tenant, id, (call_id, answer), new).await? {
+        match give_one(&mut tx, tenant, id, (call_id, answer), (new, is_repeated)).await? {
             One::New => n_new += 1,
             One::Repeated => {}
             One::Unknown => return Ok(Given::UnknownCall(call_id.clone())),
@@ -108,7 +120,7 @@ async fn give_one(
     tenant: &TenantId,
     id: RunId,
     (call_id, answer): (&CallId, &CallAnswer),
-    new: &NewAnswers,
+    (new, is_repeated): (&NewAnswers, bool),
 ) -> Result<One, StoreError> {
     let call = sqlx::query!(
         "SELECT waits_for, attempt
@@ -128,8 +140,12 @@ async fn give_one(
     let waits = call.waits_for.as_deref() == Some(new.reason.label());
     match before {
         // A call that is in doubt once more, after it was sent again, is another question.
-        Some((attempt, _)) if waits && attempt < call.attempt => {}
-        Some((_, before)) if new.may_repeat && before == *answer => return Ok(One::Repeated),
+        Some(before) if waits && before.attempt < call.attempt => {}
+        Some(before)
+            if before.answer == *answer && (new.may_repeat || is_repeated && before.is_of(new)) =>
+        {
+            return Ok(One::Repeated);
+        }
         Some(_) => return Ok(One::Answered),
         None if waits => {}
         None => return Ok(One::NotWaiting),
@@ -138,15 +154,31 @@ async fn give_one(
     Ok(One::New)
 }
 
-/// The last answer to a call, and how often the call had been started then.
+/// An answer on record.
+struct Before {
+    /// How often the call had been started then.
+    attempt: i32,
+    answer: CallAnswer,
+    key: Option<KeyId>,
+    given_at: DateTime<Utc>,
+}
+
+impl Before {
+    /// Whether it is of the very request that is made again. The database keeps microseconds.
+    fn is_of(&self, new: &NewAnswers) -> bool {
+        self.key == new.key && self.given_at.timestamp_micros() == new.now.timestamp_micros()
+    }
+}
+
+/// The last answer to a call.
 async fn last(
     tx: &mut PgConnection,
     tenant: &TenantId,
     id: RunId,
     (call_id, reason): (&CallId, WaitReason),
-) -> Result<Option<(i32, CallAnswer)>, StoreError> {
+) -> Result<Option<Before>, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT attempt, answer::text AS "answer!"
+        r#"SELECT attempt, answer::text AS "answer!", key_id, created_at
              FROM call_answer
             WHERE tenant_id = $1
               AND run_id = $2
@@ -163,7 +195,15 @@ async fn last(
     .await
     .map_err(StoreError::of_read)?;
     let at = At { table: "call_answer", id: call_id };
-    row.map(|row| Ok((row.attempt, at.json("answer", &row.answer)?))).transpose()
+    row.map(|row| {
+        Ok(Before {
+            attempt: row.attempt,
+            answer: at.json("answer", &row.answer)?,
+            key: row.key_id.map(KeyId::from),
+            given_at: row.created_at,
+        })
+    })
+    .transpose()
 }
 
 async fn insert(

@@ -38,7 +38,7 @@ WITH RECURSIVE waiting (tenant_id) AS (
      WHERE w.tenant_id IS NOT NULL
 ), due AS (
     -- SKIP LOCKED lets workers pass each other; the limit is inside the lock.
-    SELECT r.tenant_id, r.run_id
+    SELECT r.tenant_id, r.run_id, r.key_id, r.agent_id, r.thread_id
       FROM candidate c
       JOIN run r
         ON r.tenant_id = c.tenant_id
@@ -49,7 +49,16 @@ WITH RECURSIVE waiting (tenant_id) AS (
      LIMIT cardinality($1::uuid[])
        FOR UPDATE OF r SKIP LOCKED
 ), numbered AS (
-    SELECT due.tenant_id, due.run_id, row_number() OVER () AS place FROM due
+    -- A budget that was set while the run was being accepted is not known to its row.
+    SELECT d.tenant_id, d.run_id, row_number() OVER () AS place,
+           EXISTS (
+               SELECT
+                 FROM budget b
+                WHERE b.tenant_id = d.tenant_id
+                  AND (b.scope, b.owner_id) IN (
+                      ('tenant', '00000000-0000-0000-0000-000000000000'::uuid), ('key', d.key_id),
+                      ('agent', d.agent_id), ('thread', d.thread_id), ('run', d.run_id))) AS draws
+      FROM due d
 ), claimed AS (
     UPDATE run r
        SET status = 'running',
@@ -57,13 +66,16 @@ WITH RECURSIVE waiting (tenant_id) AS (
            epoch = r.epoch + 1,
            claims_since_progress = r.claims_since_progress + 1,
            started_at = coalesce(r.started_at, $3),
-           turn = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 AND NOT r.budgeted
+           budgeted = r.budgeted OR n.draws,
+           turn = CASE WHEN r.started_at IS NULL AND r.n_messages = 0
+                            AND NOT (r.budgeted OR n.draws)
                            THEN 1 ELSE r.turn END,
-           attempt = CASE WHEN r.started_at IS NULL AND r.n_messages = 0 AND NOT r.budgeted
+           attempt = CASE WHEN r.started_at IS NULL AND r.n_messages = 0
+                               AND NOT (r.budgeted OR n.draws)
                            THEN 1 ELSE r.attempt END,
            next_event_seq = r.next_event_seq
                + CASE WHEN r.started_at IS NOT NULL THEN 0
-                    WHEN r.n_messages = 0 AND NOT r.budgeted THEN 2
+                    WHEN r.n_messages = 0 AND NOT (r.budgeted OR n.draws) THEN 2
                     ELSE 1 END
       FROM numbered n
      WHERE r.tenant_id = n.tenant_id

@@ -181,8 +181,9 @@ pub async fn run(
     Ok(true)
 }
 
-/// Drops the bodies of what was sent on a thread since a run began, so that nothing is made of its
-/// requests any more.
+/// Drops the bodies of what was sent on a thread since a run was accepted: its words may be in all of them.
+/// Clocks of servers differ, so a request counts as later too when its run has a step behind the first one
+/// of this run. Bodies are kept as differences from earlier ones, so from the first on all of them go.
 async fn forget_later_bodies(
     tx: &mut PgConnection,
     tenant: &TenantId,
@@ -195,12 +196,28 @@ async fn forget_later_bodies(
           WHERE tenant_id = $1
             AND thread_id = $2
             AND head IS NOT NULL
-            AND request_id >= (SELECT request_id
-                                 FROM model_request
-                                WHERE tenant_id = $1
-                                  AND run_id = $3
-                                ORDER BY request_id
-                                LIMIT 1)",
+            AND request_id >= (
+                SELECT q.request_id
+                  FROM model_request q
+                  JOIN run erased
+                    ON erased.tenant_id = q.tenant_id
+                   AND erased.run_id = $3
+                 WHERE q.tenant_id = $1
+                   AND q.thread_id = $2
+                   AND (q.run_id = $3
+                        OR q.sent_at >= erased.created_at
+                        OR EXISTS (
+                            SELECT
+                              FROM step s
+                              JOIN step own
+                                ON own.tenant_id = s.tenant_id
+                               AND own.thread_id = s.thread_id
+                               AND own.seq < s.seq
+                             WHERE s.tenant_id = q.tenant_id
+                               AND s.run_id = q.run_id
+                               AND own.run_id = $3))
+                 ORDER BY q.request_id
+                 LIMIT 1)",
         tenant.as_str(),
         thread.uuid(),
         run.uuid()

@@ -48,6 +48,12 @@ pub enum Conflict {
     /// Another agent has the name.
     #[error("another agent has this name")]
     AgentNameTaken,
+    /// Another MCP server has the name.
+    #[error("another MCP server has this name")]
+    McpServerNameTaken,
+    /// Another skill has the name.
+    #[error("another skill has this name")]
+    SkillNameTaken,
     /// The thread has an active run.
     #[error("the thread has an active run")]
     ThreadBusy {
@@ -176,7 +182,9 @@ impl Meaning {
 /// Constraint names are the contract between the schema and this table.
 fn conflict_of(constraint: &str) -> Option<Conflict> {
     match constraint {
+        "mcp_server_name" => Some(Conflict::McpServerNameTaken),
         "agent_name" => Some(Conflict::AgentNameTaken),
+        "skill_name" => Some(Conflict::SkillNameTaken),
         "budget_is_kept" => Some(Conflict::BudgetExhausted),
         "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),

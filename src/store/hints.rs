@@ -28,8 +28,7 @@ impl Listener {
     /// # Errors
     /// When the database cannot be reached.
     pub async fn connect(store: &Store) -> Result<Self, StoreError> {
-        let pool = store.hint_pool();
-        let mut inner = PgListener::connect_with(&pool).await.map_err(StoreError::of_read)?;
+        let mut inner = store.listener().await.map_err(StoreError::of_read)?;
         inner.eager_reconnect(false);
         inner.listen(CHANNEL).await.map_err(StoreError::of_read)?;
         Ok(Self { inner })

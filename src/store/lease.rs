@@ -21,7 +21,13 @@ pub const MAX_CLAIMS: i32 = 5;
 
 /// The newest format of journals that this version goes on with. Runs of newer formats are left to
 /// newer workers.
-pub const NEWEST_FORMAT: i16 = 1;
+pub const NEWEST_FORMAT: i16 = FAMILY_FORMAT;
+
+/// The format that every version goes on with.
+pub(super) const FIRST_FORMAT: i16 = 1;
+
+/// The format of sub-runs and of runs that have some.
+pub(super) const FAMILY_FORMAT: i16 = 2;
 
 /// How runs are claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,12 +188,17 @@ pub async fn heartbeat(
 pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "WITH expired AS (
+             -- Neither a run that somebody has locked nor a lease that is being extended is waited for:
+             -- the others of the hundred are not to stand behind it.
              SELECT l.tenant_id, l.run_id, l.lease_token
                FROM run_lease l
+               JOIN run r
+                 ON r.tenant_id = l.tenant_id
+                AND r.run_id = l.run_id
               WHERE l.expires_at < now()
               ORDER BY l.expires_at
               LIMIT 100
-                FOR UPDATE SKIP LOCKED
+                FOR UPDATE OF r, l SKIP LOCKED
          ), gone AS (
              DELETE FROM run_lease l
               USING expired e

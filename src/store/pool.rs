@@ -1,14 +1,16 @@
 //! Connections: three pools and one for hints, their timeouts, and the migrations.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::error::DatabaseError;
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row as _};
 
 use super::StoreError;
+use super::gated::{ACQUIRE_TIMEOUT, Gate, GatedPool};
 use super::patience::in_time;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
@@ -33,10 +35,10 @@ impl Default for PoolSettings {
 /// The database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    api: PgPool,
-    worker: PgPool,
-    critical: PgPool,
-    hints: PgPool,
+    api: GatedPool,
+    worker: GatedPool,
+    critical: GatedPool,
+    hints: GatedPool,
     options: PgConnectOptions,
 }
 
@@ -50,17 +52,19 @@ impl Store {
     /// When the URL does not read.
     pub fn open(url: &str, settings: PoolSettings) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url).map_err(StoreError::Database)?;
+        let gate = Arc::new(Gate::default());
+        let gated = |pool| GatedPool::new(pool, Arc::clone(&gate));
         Ok(Self {
-            api: pool(&options, "agentling-api", settings.api, "10s"),
-            worker: pool(&options, "agentling-worker", settings.worker, "30s"),
-            critical: pool(&options, "agentling-critical", settings.critical, "5s"),
+            api: gated(pool(&options, "agentling-api", settings.api, "10s")),
+            worker: gated(pool(&options, "agentling-worker", settings.worker, "30s")),
+            critical: gated(pool(&options, "agentling-critical", settings.critical, "5s")),
             // Hints may be lost anyway, so their commits need not reach the disk.
-            hints: pool(
+            hints: gated(pool(
                 &options.clone().options([("synchronous_commit", "off")]),
                 "agentling-hints",
                 1,
                 "5s",
-            ),
+            )),
             options,
         })
     }
@@ -71,10 +75,9 @@ impl Store {
     /// When a migration fails, or when the database was migrated by a version that is not this one's
     /// ancestor.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        let options = self.critical.connect_options();
         // A migration may take longer than a statement of a server that serves. Nothing waits for a lock
         // longer than that, though: whoever serves would stand behind it.
-        let options = (*options).clone().options([("statement_timeout", "0")]);
+        let options = limited(&self.options, "agentling-migrate", "0");
         for _ in 1..MIGRATE_TRIES {
             match migrate_once(&options).await {
                 Err(error) if has_waited(&error) => {}
@@ -116,7 +119,7 @@ impl Store {
         self.hints.close().await;
     }
 
-    pub(super) const fn api(&self) -> &PgPool {
+    pub(super) const fn api(&self) -> &GatedPool {
         &self.api
     }
 
@@ -145,20 +148,21 @@ impl Store {
         Ok(())
     }
 
-    /// A pool for one connection that listens.
-    pub(super) fn hint_pool(&self) -> PgPool {
-        pool(&self.options, "agentling-listener", 1, "5s")
+    /// Opens a connection to listen on.
+    pub(super) async fn listener(&self) -> Result<PgListener, sqlx::Error> {
+        let pool = pool(&self.options, "agentling-listener", 1, "5s");
+        self.hints.connecting(Box::pin(PgListener::connect_with(&pool))).await
     }
 
-    pub(super) const fn hints(&self) -> &PgPool {
+    pub(super) const fn hints(&self) -> &GatedPool {
         &self.hints
     }
 
-    pub(super) const fn worker(&self) -> &PgPool {
+    pub(super) const fn worker(&self) -> &GatedPool {
         &self.worker
     }
 
-    pub(super) const fn critical(&self) -> &PgPool {
+    pub(super) const fn critical(&self) -> &GatedPool {
         &self.critical
     }
 }
@@ -217,15 +221,20 @@ async fn is_of_use(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
 /// How long a connection that comes back to its pool may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
-fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &str) -> PgPool {
-    let options = options.clone().application_name(name).options([
+/// How a connection is opened that nobody holds up for ever.
+fn limited(options: &PgConnectOptions, name: &str, statement_timeout: &str) -> PgConnectOptions {
+    options.clone().application_name(name).options([
         ("statement_timeout", statement_timeout),
         ("lock_timeout", "2s"),
         ("idle_in_transaction_session_timeout", "10s"),
-    ]);
+    ])
+}
+
+fn pool(options: &PgConnectOptions, name: &str, size: u32, statement_timeout: &str) -> PgPool {
+    let options = limited(options, name, statement_timeout);
     PgPoolOptions::new()
         .max_connections(size)
-        .acquire_timeout(Duration::from_secs(2))
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(Duration::from_mins(5))
         .after_release(|connection, _| Box::pin(is_of_use(connection)))
         .connect_lazy_with(options)

@@ -5,16 +5,19 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::rows::At;
-use crate::domain::id::{AgentId, RunId, ThreadId};
+use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
 use crate::domain::model::Usage;
 use crate::domain::money::Money;
 use crate::domain::run::{Run, RunFacts};
+use crate::domain::sub_run::Parent;
 
 pub(super) struct RunRow {
     pub(super) run_id: Uuid,
     pub(super) thread_id: Uuid,
     pub(super) agent_id: Option<Uuid>,
     pub(super) agent_version: Option<i32>,
+    pub(super) parent_call_id: Option<String>,
+    pub(super) ancestors: Vec<Uuid>,
     pub(super) status: String,
     pub(super) stop_reason: Option<String>,
     pub(super) answer: Option<String>,
@@ -73,10 +76,18 @@ impl TryFrom<RunRow> for Run {
             thread_id: ThreadId::from(row.thread_id),
             agent_id: row.agent_id.map(AgentId::from),
             agent_version: row.agent_version,
+            parent: parent(row.parent_call_id, row.ancestors),
             metadata: at.json("metadata", &row.metadata)?,
             created_at: row.created_at,
             budget: at.json_opt("budget", row.budget.as_deref())?.unwrap_or_default(),
             facts,
         })
     }
+}
+
+/// Who started a run, from the call and the runs that it was started for.
+fn parent(call: Option<String>, mut ancestors: Vec<Uuid>) -> Option<Parent> {
+    let run = ancestors.pop()?;
+    let above = ancestors.into_iter().map(RunId::from).collect();
+    Some(Parent { run: run.into(), call: CallId(call?), above })
 }

@@ -29,7 +29,7 @@ pub(super) async fn read(
 ) -> Result<Option<Run>, StoreError> {
     sqlx::query_as!(
         RunRow,
-        r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
+        r#"SELECT run_id, thread_id, agent_id, agent_version, parent_call_id, ancestors, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
@@ -133,6 +133,8 @@ pub struct RunFilter {
     pub agent: Option<AgentId>,
     /// Only on this thread.
     pub thread: Option<ThreadId>,
+    /// Only sub-runs of this run.
+    pub parent: Option<RunId>,
     /// What narrows every list.
     pub common: ListFilter,
 }
@@ -154,7 +156,7 @@ pub async fn list(
     let (keys, values) = labels(&filter.common.metadata);
     let rows = sqlx::query_as!(
         RunRow,
-        r#"SELECT run_id, thread_id, agent_id, agent_version, status, stop_reason, answer,
+        r#"SELECT run_id, thread_id, agent_id, agent_version, parent_call_id, ancestors, status, stop_reason, answer,
                   output::text AS output, failure::text AS failure,
                   requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
@@ -171,8 +173,9 @@ pub async fn list(
               AND NOT EXISTS (
                   SELECT 1 FROM unnest($9::text[], $10::text[]) AS wanted(key, value)
                    WHERE (metadata ->> wanted.key) IS DISTINCT FROM wanted.value)
+              AND ($11::uuid IS NULL OR parent_run_id = $11)
             ORDER BY created_at DESC, run_id DESC
-            LIMIT $11"#,
+            LIMIT $12"#,
         tenant.as_str(),
         after.map(|key| key.0),
         after.map(|key| key.1.uuid()),
@@ -183,6 +186,7 @@ pub async fn list(
         filter.common.created_before,
         &keys,
         &values,
+        filter.parent.map(RunId::uuid),
         i64::from(page.limit) + 1
     )
     .fetch_all(store.api())

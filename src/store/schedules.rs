@@ -244,8 +244,10 @@ pub struct DueSchedule {
     pub now: DateTime<Utc>,
 }
 
-/// Schedules that are due, the longest first; at most 100. One that waits for a run to end is not among
-/// them.
+/// Schedules that are due, at most 100. One that waits for a run to end is not among them.
+///
+/// Tenants come by turns, and of each those that have been due for longest: a tenant whose runs are not
+/// accepted at present holds up nobody else.
 ///
 /// # Errors
 /// When the database does not answer.
@@ -264,7 +266,7 @@ pub async fn due(store: &Store) -> Result<Vec<DueSchedule>, StoreError> {
             WHERE s.enabled
               AND s.next_at <= now()
               AND NOT (b.is_busy AND s.on_overlap = 'enqueue')
-            ORDER BY s.next_at
+            ORDER BY row_number() OVER (PARTITION BY s.tenant_id ORDER BY s.next_at), s.next_at
             LIMIT 100"#
     )
     .fetch_all(store.api())

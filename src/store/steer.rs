@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::rows::to_json_opt;
-use super::runs::{get, insert_event, read};
-use super::{Conflict, Store, StoreError, budget, patience, thread_queue, threads};
+use super::runs::{insert_event, read};
+use super::{Conflict, Store, StoreError, budget, patience, sub_runs, thread_queue, threads};
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{RunId, TenantId};
 use crate::domain::run::{Run, RunFailure, RunStatus, Stopped};
@@ -128,10 +128,13 @@ async fn try_steer(
     wish: &Wish,
     now: DateTime<Utc>,
 ) -> Result<Steered, StoreError> {
-    let Some(thread) = get(store, tenant, id).await?.map(|run| run.thread_id) else {
-        return Ok(Steered::NoSuchRun);
-    };
+    // Nothing of this stands behind the API's other callers.
     let mut tx = store.critical().begin().await.map_err(StoreError::of_read)?;
+    let Some(run) = read(&mut *tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };
+    let thread = run.thread_id;
+    if let Some(parent) = &run.parent {
+        sub_runs::lock_parent(&mut tx, tenant, parent).await?;
+    }
     // Locks are taken in one order everywhere: the thread, then the run.
     let on = threads::lock(&mut tx, tenant, thread).await?;
     let Some(locked) = lock(&mut tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };
@@ -202,6 +205,9 @@ pub(super) async fn carry_out(
     set_status(tx, tenant, &run, goes_on).await?;
     let data = (event, EventData::Run(run.facts.clone()));
     insert_event(tx, tenant, (run.id, next.event_seq), &data, now).await?;
+    if let Some(parent) = &run.parent {
+        sub_runs::answer(tx, tenant, parent, (&run.facts, now)).await?;
+    }
     Ok(Steered::Done(run))
 }
 

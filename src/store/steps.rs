@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::gated::GatedPool;
 use super::rows::At;
 use super::{Store, StoreError};
 use crate::domain::id::{CallId, RunId, StepId, TenantId, ThreadId};
@@ -143,6 +143,7 @@ impl TryFrom<CallRow> for StoredCall {
                 unparsable: row.unparsable,
                 waits: rules.unwrap_or(WaitRules::NONE),
                 settled: None,
+                brings: Vec::new(),
             },
         })
     }
@@ -163,7 +164,7 @@ pub struct Range {
 
 /// Steps and calls of a range, in order.
 pub(super) async fn read(
-    pool: &PgPool,
+    pool: &GatedPool,
     tenant: &TenantId,
     range: Range,
 ) -> Result<(Vec<Step>, Vec<StoredCall>), StoreError> {
@@ -211,7 +212,7 @@ pub(super) async fn read(
 }
 
 async fn calls(
-    pool: &PgPool,
+    pool: &GatedPool,
     tenant: &TenantId,
     thread: ThreadId,
     (after, through): (i64, i64),
@@ -303,7 +304,7 @@ pub async fn memory(
 /// Puts something that says nothing in the place of each step of a run that was rolled back, so that
 /// every other step keeps its place. A run that goes on, to be cancelled, knows its own steps.
 pub(super) async fn leave_out(
-    pool: &PgPool,
+    pool: &GatedPool,
     tenant: &TenantId,
     (thread, goes_on): (ThreadId, Option<RunId>),
     steps: &mut [Step],

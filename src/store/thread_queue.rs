@@ -20,15 +20,6 @@ pub(super) type WaitingTask = ((StepId, StepContent), bool);
 /// How many threads or runs one sweep deals with.
 const SWEPT_AT_ONCE: i64 = 100;
 
-/// What was asked of the run that was active, for the sake of one that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Displaced {
-    /// The run.
-    pub run: RunId,
-    /// Whether it is to be cancelled; it is to be interrupted otherwise.
-    pub is_cancelled: bool,
-}
-
 /// Who keeps a thread busy.
 pub(super) struct Busy {
     /// The run that is active, locked.
@@ -87,13 +78,13 @@ pub(super) async fn look(
     Ok((busy.active.is_some() || busy.places.is_some()).then_some(busy))
 }
 
-/// Asks the active run to end, where that is how the one that waits wants it.
+/// Asks the active run to end, where that is how the one that waits wants it. Answers which run that is.
 pub(super) async fn displace(
     tx: &mut PgConnection,
     tenant: &TenantId,
     (busy, on_busy): (&Busy, OnBusy),
     now: DateTime<Utc>,
-) -> Result<Option<Displaced>, StoreError> {
+) -> Result<Option<RunId>, StoreError> {
     let (Some(run), OnBusy::Interrupt | OnBusy::Rollback) = (busy.active, on_busy) else {
         return Ok(None);
     };
@@ -112,7 +103,7 @@ pub(super) async fn displace(
         .await
         .map_err(StoreError::of_write)?;
     }
-    Ok(Some(Displaced { run, is_cancelled }))
+    Ok(Some(run))
 }
 
 /// Lets the next run on that waits for a thread, if none is active there. Answers which.

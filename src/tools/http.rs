@@ -2,23 +2,29 @@
 
 use std::time::Duration;
 
-use indexmap::IndexMap;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response};
 use url::Url;
 
 use super::CallRequest;
 use super::arguments::{Argument, Arguments, object};
+use super::body::{ACCEPTED, End, gather};
 use super::declared::Declared;
-use super::egress::{Clients, EgressDenied, MAX_HEADER_BYTES};
+use super::headers::Headers;
+use super::mask::Mask;
 use super::probe::Probe;
 use super::response::{Output, read};
+use super::secrets::Vault;
 use super::shape::escape;
 use super::template::{Misfit, UrlTemplate, percent_encode};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, OutcomeKind, ToolCallError};
+use crate::egress::{Clients, EgressDenied, MAX_HEADER_BYTES, refusal_in};
 
 /// The most bytes of a body that are taken, after decompression.
 pub(super) const MAX_BODY: usize = 4 * 1024 * 1024;
+/// The most bytes of a failure's body that are taken. It is far more than is told, so that no secret is
+/// cut in two before it is looked for.
+const MAX_FAILURE: usize = 64 * 1024;
 /// Characters of a failure's body that are told.
 const MAX_EXCERPT: usize = 1_000;
 /// Further tries to connect before anything was sent.
@@ -28,22 +34,6 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(super) const FENCE: HeaderName = HeaderName::from_static("agentling-fence");
 
-/// Header names that the server sets itself, or that would change how a message is read.
-const RESERVED: &[&str] = &[
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "authorization",
-    "idempotency-key",
-];
-const RESERVED_PREFIXES: &[&str] = &["proxy-", "agentling-"];
-
 /// An HTTP tool, ready to be called.
 #[derive(Debug)]
 pub(super) struct HttpCall {
@@ -51,7 +41,7 @@ pub(super) struct HttpCall {
     method: Method,
     arguments_in_body: bool,
     template: UrlTemplate,
-    headers: HeaderMap,
+    headers: Headers,
     pub(super) effect: EffectClass,
     timeout: Duration,
     output_path: Option<String>,
@@ -62,7 +52,7 @@ impl HttpCall {
     /// Reads a declaration; what is wrong with it was told when the agent was made.
     pub(super) fn compile(tool: &HttpTool, agent_timeout_ms: u64) -> Result<Self, String> {
         let template = UrlTemplate::parse(&tool.url).map_err(|error| error.to_string())?;
-        let headers = header_map(&tool.headers)
+        let headers = Headers::compile(&tool.headers)
             .map_err(|faults| faults.first().map_or_else(String::new, |(_, text)| text.clone()))?;
         let (method, arguments_in_body) = match tool.method {
             HttpMethod::Get => (Method::GET, false),
@@ -88,11 +78,11 @@ impl HttpCall {
     /// Calls the tool; the time bound covers everything from the first look-up to the last byte.
     pub(super) async fn send(
         &self,
-        clients: &Clients,
+        outside: (&Clients, Vault<'_>),
         call: &CallRequest,
         arguments: &Arguments,
     ) -> Result<Output, ToolCallError> {
-        let exchange = self.exchange(clients, call, arguments);
+        let exchange = self.exchange(outside, call, arguments);
         tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
             let bound = self.timeout.as_secs_f64();
             let message = format!("tool '{}' exceeded its {bound}s timeout", self.name);
@@ -102,14 +92,18 @@ impl HttpCall {
 
     async fn exchange(
         &self,
-        clients: &Clients,
+        (clients, vault): (&Clients, Vault<'_>),
         call: &CallRequest,
         arguments: &Arguments,
     ) -> Result<Output, ToolCallError> {
-        let request = self.request(call, arguments)?;
+        let mut request = self.request(call, arguments)?;
         let client = clients.admit(request.url()).map_err(denied)?;
+        let (headers, mask) = self.headers.resolve(vault, request.url()).await?;
+        for (name, value) in &headers {
+            request.headers_mut().insert(name, value.clone());
+        }
         let response = connect(client, request).await.map_err(|error| self.explain(&error))?;
-        self.take(response).await
+        self.take(response, &mask).await
     }
 
     /// The URL with its arguments, unless one of them cannot take its place.
@@ -128,14 +122,14 @@ impl HttpCall {
         let extra: Vec<_> = if self.arguments_in_body { Vec::new() } else { rest().collect() };
         let url = self.url(arguments, &extra)?;
         let mut request = Request::new(self.method.clone(), url);
-        request.headers_mut().clone_from(&self.headers);
         if self.arguments_in_body {
             let body = object(rest()).map_err(|_| {
                 failure(OutcomeKind::Execution, "InvalidTool", "the arguments are not sendable")
             })?;
             *request.body_mut() = Some(body.into());
             let json = HeaderValue::from_static("application/json");
-            request.headers_mut().entry(CONTENT_TYPE).or_insert(json);
+            // A declared type takes its place.
+            request.headers_mut().insert(CONTENT_TYPE, json);
         }
         // Ids of calls that run here are plain; encoding makes a header value of any other as well.
         let key = HeaderValue::from_str(&percent_encode(call.call_id.as_str())).map_err(|_| {
@@ -143,10 +137,16 @@ impl HttpCall {
         })?;
         request.headers_mut().insert(IDEMPOTENCY_KEY, key);
         request.headers_mut().insert(FENCE, HeaderValue::from(call.epoch));
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(ACCEPTED);
         Ok(request)
     }
 
-    pub(super) async fn take(&self, mut response: Response) -> Result<Output, ToolCallError> {
+    /// Reads an answer, without the secrets that it was asked with.
+    pub(super) async fn take(
+        &self,
+        mut response: Response,
+        mask: &Mask,
+    ) -> Result<Output, ToolCallError> {
         let header_bytes: usize =
             response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if header_bytes > usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX) {
@@ -154,14 +154,19 @@ impl HttpCall {
         }
         let status = response.status();
         if !status.is_success() {
-            let (body, _) = gather(&mut response, MAX_EXCERPT * 4).await;
-            return Err(status_failure(status.as_u16(), &body));
+            let (body, _) = gather(&mut response, MAX_FAILURE).await;
+            return Err(status_failure(status.as_u16(), &mask.bytes(&body)));
         }
         let declared = Declared::of(response.headers());
         let (body, end) = gather(&mut response, MAX_BODY).await;
         match end {
-            End::Reached => read(&body, &declared, (&self.name, self.output_path.as_deref())),
+            End::Reached => {
+                let from = (self.name.as_str(), self.output_path.as_deref());
+                read(&mask.bytes(&body), &declared, from).map(|output| output.masked(mask))
+            }
             End::Beyond => Err(too_large("body")),
+            End::Inflated => Err(too_large("unpacked body")),
+            End::Unreadable => Err(unreadable()),
             End::Broken(error) => Err(self.explain(&error)),
         }
     }
@@ -203,42 +208,6 @@ fn may_connect_again(error: &reqwest::Error) -> bool {
     error.is_connect() && !error.is_timeout() && refusal_in(error).is_none()
 }
 
-/// The refusal of our own resolver, somewhere below the client's error.
-pub(super) fn refusal_in(error: &reqwest::Error) -> Option<EgressDenied> {
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if let Some(refusal) = cause.downcast_ref::<EgressDenied>() {
-            return Some(*refusal);
-        }
-        source = cause.source();
-    }
-    None
-}
-
-enum End {
-    Reached,
-    Beyond,
-    Broken(reqwest::Error),
-}
-
-/// Takes a body while it arrives, up to a bound.
-async fn gather(response: &mut Response, bound: usize) -> (Vec<u8>, End) {
-    let mut body = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(None) => return (body, End::Reached),
-            Err(error) => return (body, End::Broken(error)),
-            Ok(Some(chunk)) => {
-                let room = bound.saturating_sub(body.len());
-                body.extend(chunk.iter().take(room));
-                if chunk.len() > room {
-                    return (body, End::Beyond);
-                }
-            }
-        }
-    }
-}
-
 fn status_failure(status: u16, body: &[u8]) -> ToolCallError {
     let excerpt: String = String::from_utf8_lossy(body).chars().take(MAX_EXCERPT).collect();
     let colon = if excerpt.is_empty() { "" } else { ": " };
@@ -249,6 +218,11 @@ fn status_failure(status: u16, body: &[u8]) -> ToolCallError {
 fn too_large(part: &str) -> ToolCallError {
     let message = format!("the {part} of the tool's answer is larger than allowed");
     failure(OutcomeKind::Execution, "ResponseTooLarge", message)
+}
+
+fn unreadable() -> ToolCallError {
+    let text = "the tool's answer is packed in a way that cannot be read";
+    failure(OutcomeKind::Execution, "InvalidResponse", text)
 }
 
 fn denied(refusal: EgressDenied) -> ToolCallError {
@@ -265,35 +239,4 @@ fn misfit(misfits: &[Misfit]) -> ToolCallError {
 
 fn failure(kind: OutcomeKind, name: &'static str, message: impl Into<String>) -> ToolCallError {
     ToolCallError { kind, type_name: name, message: message.into() }
-}
-
-/// The declared headers, or the name of each that cannot be sent with what is wrong with it.
-pub(super) fn header_map(
-    declared: &IndexMap<String, String>,
-) -> Result<HeaderMap, Vec<(String, String)>> {
-    let mut headers = HeaderMap::new();
-    let mut faults = Vec::new();
-    for (name, value) in declared {
-        match header(name, value) {
-            Ok((name, _)) if headers.contains_key(&name) => {
-                faults.push((name.to_string(), "it is declared twice".to_owned()));
-            }
-            Ok((name, value)) => {
-                headers.insert(name, value);
-            }
-            Err(text) => faults.push((name.clone(), text.to_owned())),
-        }
-    }
-    if faults.is_empty() { Ok(headers) } else { Err(faults) }
-}
-
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
-    let name = HeaderName::try_from(name).map_err(|_| "it is not a header name")?;
-    let reserved = RESERVED.contains(&name.as_str())
-        || RESERVED_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
-    if reserved {
-        return Err("it is reserved for the server");
-    }
-    let value = HeaderValue::try_from(value).map_err(|_| "its value cannot be sent")?;
-    Ok((name, value))
 }

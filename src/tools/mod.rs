@@ -4,18 +4,26 @@
 //! of it is told as a [`ToolOutcome`]: no `Result` leaves this layer, so nothing that a tool does can
 //! fail a run. Dropping the future cancels the call.
 
-mod address;
 mod arguments;
+mod asking;
+mod body;
 mod builtin;
 mod declared;
-mod egress;
+mod entry;
+mod extra;
+mod headers;
 mod http;
+pub mod mask;
+pub mod mcp;
 mod outcome;
+mod pattern;
 mod post;
 mod probe;
 mod response;
 mod schema;
+pub mod secrets;
 mod shape;
+mod skills;
 mod spec;
 mod template;
 mod toolset;
@@ -23,21 +31,28 @@ mod toolset;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use egress::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry};
+pub use extra::Extra;
 pub use post::Post;
-pub use spec::{SpecFinding, SpecProblem, check_spec};
+pub use spec::{MAX_TOOLS, SpecFinding, SpecProblem, check_spec, check_tools, rule_flaws};
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
-use crate::domain::id::CallId;
-use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::id::{CallId, TenantId};
+use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::skill::Skill;
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
-use egress::Clients;
+use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
+use headers::Headers;
+use mask::Mask;
+use mcp::{McpClients, NoServers, Offer};
 use schema::SchemaCache;
+use secrets::{SecretSource, Vault};
 use toolset::Reading;
 
 /// The toolbox cannot be made.
@@ -45,7 +60,7 @@ use toolset::Reading;
 pub enum ToolboxError {
     /// The HTTP client has no TLS roots or no resolver.
     #[error("the HTTP client for tools cannot be made")]
-    Client(#[source] reqwest::Error),
+    Client(#[source] SetupError),
 }
 
 /// What runs tools: one a process.
@@ -54,11 +69,15 @@ pub struct Toolbox {
     clients: Clients,
     schemas: SchemaCache,
     clock: SharedClock,
+    secrets: Arc<dyn SecretSource>,
+    servers: McpClients,
 }
 
 /// A call to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRequest {
+    /// For whom.
+    pub tenant: TenantId,
     /// The call; the tool sees it as its idempotency key.
     pub call_id: CallId,
     /// The tool's name as the model wrote it.
@@ -73,14 +92,62 @@ pub struct CallRequest {
 
 impl Toolbox {
     /// Makes the clients that every call goes through.
-    pub fn new(egress: EgressPolicy, clock: SharedClock) -> Result<Self, ToolboxError> {
-        let clients = Clients::new(Arc::new(egress)).map_err(ToolboxError::Client)?;
-        Ok(Self { clients, schemas: SchemaCache::default(), clock })
+    pub fn new(
+        egress: Arc<EgressPolicy>,
+        clock: SharedClock,
+        secrets: Arc<dyn SecretSource>,
+    ) -> Result<Self, ToolboxError> {
+        let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
+        let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
+        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets, servers })
+    }
+
+    /// The same with the MCP servers that there are.
+    #[must_use]
+    pub fn with_servers(self, servers: McpClients) -> Self {
+        Self { servers, ..self }
+    }
+
+    /// What the calls of a tenant reach.
+    fn outside<'a>(&'a self, tenant: &'a TenantId) -> (&'a Clients, Vault<'a>) {
+        (&self.clients, Vault { source: &self.secrets, tenant })
+    }
+
+    /// Asks the MCP servers that an agent uses for their tools, all at once.
+    pub async fn offers(&self, tenant: &TenantId, spec: &AgentSpec) -> BTreeMap<String, Offer> {
+        let (clients, vault) = self.outside(tenant);
+        let asked = mcp_servers(spec)
+            .into_iter()
+            .map(async |name| (name.to_owned(), self.servers.list(clients, (vault, name)).await));
+        futures::future::join_all(asked).await.into_iter().collect()
+    }
+
+    /// Connects to an MCP server and asks for its tools, as a run would.
+    ///
+    /// # Errors
+    /// When it must not be called, or does not answer as such a server does.
+    pub async fn test_server(
+        &self,
+        tenant: &TenantId,
+        spec: &McpServerSpec,
+    ) -> Result<Listing, McpUnavailable> {
+        let (clients, vault) = self.outside(tenant);
+        self.servers.test(clients, (vault, spec)).await
+    }
+
+    /// The headers of an MCP server that cannot be sent, with what is wrong with each.
+    pub fn check_headers(&self, spec: &McpServerSpec) -> Vec<(String, String)> {
+        Headers::compile(&spec.headers).err().unwrap_or_default()
     }
 
     /// Everything that is wrong with the tools and schemas of an agent.
     pub fn check(&self, spec: &AgentSpec) -> Vec<SpecFinding> {
         check_spec(spec, self.clients.policy())
+    }
+
+    /// Everything that is wrong with the tools of a skill.
+    pub fn check_tools(&self, tools: &[ToolSpec]) -> Vec<SpecFinding> {
+        check_tools(tools, self.clients.policy())
     }
 
     /// Whether a URL that callers named may be called.
@@ -96,32 +163,52 @@ impl Toolbox {
         post::send(&self.clients, post).await
     }
 
-    /// Compiles the tools of an agent, once for a run.
+    /// Compiles the tools of an agent.
     pub fn toolset(&self, spec: &AgentSpec) -> ToolSet {
-        ToolSet::compile(spec, &self.schemas)
+        self.toolset_with(spec, &[])
+    }
+
+    /// Compiles the tools of an agent and those that a run has beside them, once for a run.
+    pub fn toolset_with(&self, spec: &AgentSpec, extra: &[Extra]) -> ToolSet {
+        ToolSet::compile(spec, extra, &self.schemas)
+    }
+
+    /// Adds what loads the skills of an agent to its tools, and keeps the tools that they bring at hand.
+    pub fn stock(&self, tools: ToolSet, spec: &AgentSpec, skills: &[Skill]) -> ToolSet {
+        tools.with_skills(spec, skills, &self.schemas)
     }
 
     /// Asks what became of a call whose answer was lost; `None` when that is not known.
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
         let Reading::Send { call: tool, arguments, .. } = read else { return None };
-        tool.probe.as_ref()?.ask(tool, &self.clients, (call, &arguments)).await
+        tool.probe.as_ref()?.ask(tool, self.outside(&call.tenant), (call, &arguments)).await
     }
 
     /// Runs a call to its end.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
         let started_at = self.clock.now();
+        let mut mask = Mask::NONE;
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
-                tool.send(&self.clients, call, &arguments).await
+                tool.send(self.outside(&call.tenant), call, &arguments).await
             }
-            Reading::Answer(output) => Ok(output),
+            Reading::Answer(output) => Ok(*output),
+            Reading::Loads(loaded) => Ok(loaded.output),
+            Reading::Mcp { call: tool, arguments, .. } => {
+                let outside = self.outside(&call.tenant);
+                let sent = tool.send(&self.servers, outside, (call, arguments));
+                let (result, used) = Box::pin(sent).await;
+                mask = used;
+                result
+            }
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
-        if tools.redact_errors {
+        mask.outcome(&mut outcome);
+        if tools.withholds_errors(&call.name) {
             outcome::redact(&mut outcome, &tools.log);
         }
         outcome.attempts = call.attempt;
@@ -131,7 +218,18 @@ impl Toolbox {
     }
 }
 
+/// The MCP servers that an agent uses, each once.
+fn mcp_servers(spec: &AgentSpec) -> BTreeSet<&str> {
+    let mut servers = BTreeSet::new();
+    for tool in &spec.tools {
+        if let ToolSpec::Mcp(tool) = tool {
+            servers.insert(tool.server.as_str());
+        }
+    }
+    servers
+}
+
 fn elsewhere() -> ToolCallError {
-    let message = "the tool is run by the caller".to_owned();
+    let message = "the tool is not run by the server".to_owned();
     ToolCallError { kind: OutcomeKind::Execution, type_name: "InvalidTool", message }
 }

@@ -13,8 +13,7 @@ pub(super) fn settled(
 ) -> ToolOutcome {
     let outcome = ToolOutcome::not_run(call_id, name, OutcomeKind::Success, None);
     match result {
-        Ok(Output { said, file, sanitised }) => {
-            let files = file.map(|file| *file).into_iter().collect();
+        Ok(Output { said, files, sanitised }) => {
             ToolOutcome { is_error: false, output: said, files, sanitised, ..outcome }
         }
         Err(error) => {

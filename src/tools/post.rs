@@ -6,9 +6,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
 use url::Url;
 
-use super::egress::{Clients, EgressDenied, EgressRule};
-use super::http::refusal_in;
 use crate::domain::webhook::{Attempted, DeliveryError};
+use crate::egress::{Clients, EgressDenied, EgressRule, refusal_in};
 
 /// What an endpoint is told.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::declared::Declared;
+use super::mask::Mask;
 use crate::domain::file::{FileBytes, FilePart, FileSource};
 use crate::domain::tool::{JsonOutput, OutcomeKind, TextOutput, ToolCallError, ToolOutput};
 
@@ -19,10 +20,10 @@ const MAX_OUTPUT_DEPTH: usize = 48;
 /// What a tool gave back, and whether characters of it were replaced.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Output {
-    /// Text or JSON; `None` when it is a file.
+    /// Text or JSON; `None` when there are files only.
     pub(super) said: Option<ToolOutput>,
-    /// The file.
-    pub(super) file: Option<Box<FilePart>>,
+    /// The files.
+    pub(super) files: Vec<FilePart>,
     pub(super) sanitised: bool,
 }
 
@@ -37,14 +38,31 @@ impl Output {
         parse(text).map(|(output, sanitised)| Self::saying(ToolOutput::Json(output), sanitised))
     }
 
+    /// The same; what a server may have written into the name and type of a file is masked, as its bytes
+    /// have been.
+    pub(super) fn masked(mut self, mask: &Mask) -> Self {
+        for file in &mut self.files {
+            for text in [&mut file.id, &mut file.media_type] {
+                *text = mask.text(text).into_owned();
+            }
+        }
+        self
+    }
+
     const fn saying(output: ToolOutput, sanitised: bool) -> Self {
-        Self { said: Some(output), file: None, sanitised }
+        Self { said: Some(output), files: Vec::new(), sanitised }
     }
 
     fn file(body: &[u8], id: String, media_type: &str) -> Self {
         let source = FileSource::Base64(FileBytes { base64: BASE64_STANDARD.encode(body) });
         let file = FilePart { id, media_type: media_type.to_owned(), source };
-        Self { said: None, file: Some(Box::new(file)), sanitised: false }
+        Self { said: None, files: vec![file], sanitised: false }
+    }
+
+    /// What was said, if anything was, with files.
+    pub(super) fn with_files(said: Option<Self>, files: Vec<FilePart>) -> Self {
+        let said = said.unwrap_or(Self { said: None, files: Vec::new(), sanitised: false });
+        Self { files, ..said }
     }
 }
 

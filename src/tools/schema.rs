@@ -9,13 +9,16 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::shape::{count, depth, escape, recursive_references};
+use super::shape::{count, depth, escape, pattern_weight, recursive_references};
 use crate::domain::step::ErrorDetail;
 
 /// The most problems that are told at once.
 pub(super) const MAX_PROBLEMS: usize = 20;
 /// The most work one validation may be, as values of the document times values of the schema.
 const MAX_WORK: usize = 50_000_000;
+/// The most work the patterns of a schema may be, as bytes of the document times what they may follow at
+/// each.
+const MAX_PATTERN_WORK: u64 = 20_000_000;
 /// The most rounds of recursion that the explanation of what does not fit may take.
 const MAX_ROUNDS: u32 = 10_000;
 /// Bytes that a compiled pattern and its cache may take.
@@ -35,6 +38,8 @@ pub(super) struct Schema {
     nodes: usize,
     /// In how many places it refers back to itself.
     recursion: u32,
+    /// What its patterns may follow at every byte, all together.
+    patterns: u64,
 }
 
 /// Whether members that a schema does not name are refused.
@@ -68,12 +73,19 @@ impl Schema {
             Unnamed::Refused => options.build(&closed(schema))?,
             Unnamed::AsDeclared => options.build(schema)?,
         };
-        Ok(Self { validator, nodes: count(schema), recursion: recursive_references(schema) })
+        let (nodes, recursion) = (count(schema), recursive_references(schema));
+        Ok(Self { validator, nodes, recursion, patterns: pattern_weight(schema) })
+    }
+
+    /// Whether its patterns would take too long.
+    fn has_long_texts(&self, value: &Value) -> bool {
+        let bytes = || u64::try_from(value.to_string().len()).unwrap_or(u64::MAX);
+        self.patterns > 0 && self.patterns.saturating_mul(bytes()) > MAX_PATTERN_WORK
     }
 
     /// What is wrong with a value, at most [`MAX_PROBLEMS`] entries and one that counts the rest.
     pub(super) fn problems(&self, value: &Value) -> Vec<Problem> {
-        if self.nodes.saturating_mul(count(value)) > MAX_WORK {
+        if self.nodes.saturating_mul(count(value)) > MAX_WORK || self.has_long_texts(value) {
             return vec![Problem::whole("too_large", "is too large to be validated".to_owned())];
         }
         if self.validator.is_valid(value) {

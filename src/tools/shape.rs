@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use super::pattern::weight;
 use super::response::is_shallow;
 use super::spec::{SpecFinding, SpecProblem};
+use crate::domain::json_schema::{DATA, NAMED};
 
 /// Bytes of a schema as compact JSON.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
@@ -20,18 +22,9 @@ pub(super) const MAX_PATTERNS: usize = 50;
 /// Characters of one pattern.
 pub(super) const MAX_PATTERN_CHARS: usize = 512;
 
-/// Keywords whose members are named by the author.
-const NAMED: &[&str] = &[
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "dependentSchemas",
-    "dependencies",
-    "dependentRequired",
-];
-/// Keywords that hold data and no schemas.
-const DATA: &[&str] = &["const", "enum", "default", "examples"];
+/// Items of an array that are to differ from each other, at most.
+pub(super) const MAX_UNIQUE: u64 = 1_000;
+
 const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// Everything that keeps a schema from being compiled, with pointers from its root.
@@ -86,6 +79,15 @@ pub(super) fn depth(value: &Value) -> u32 {
 struct Survey {
     findings: Vec<SpecFinding>,
     patterns: usize,
+    /// What all patterns together may have to follow at every byte of a text.
+    weight: u64,
+}
+
+/// What the patterns of a schema may have to follow at every byte of a text, all together.
+pub(super) fn pattern_weight(schema: &Value) -> u64 {
+    let mut survey = Survey::default();
+    survey.visit(schema, "", false);
+    survey.weight
 }
 
 impl Survey {
@@ -102,6 +104,9 @@ impl Survey {
     }
 
     fn visit_members(&mut self, members: &Map<String, Value>, pointer: &str, names: bool) {
+        if !names {
+            self.unique(members, pointer);
+        }
         for (key, value) in members {
             let pointer = format!("{pointer}/{}", escape(key));
             if names {
@@ -110,6 +115,16 @@ impl Survey {
                 self.judge(key, value, &pointer);
                 self.visit(value, &pointer, NAMED.contains(&key.as_str()));
             }
+        }
+    }
+
+    /// Comparing every item with every other one takes a bound on their number.
+    fn unique(&mut self, members: &Map<String, Value>, pointer: &str) {
+        let is_asked = members.get("uniqueItems") == Some(&Value::Bool(true));
+        let bound = members.get("maxItems").and_then(Value::as_u64);
+        if is_asked && bound.is_none_or(|bound| bound > MAX_UNIQUE) {
+            let text = format!("needs `maxItems` of at most {MAX_UNIQUE}");
+            self.complex(&format!("{pointer}/uniqueItems"), text);
         }
     }
 
@@ -133,6 +148,7 @@ impl Survey {
 
     fn pattern(&mut self, pattern: &str, pointer: &str) {
         self.patterns += 1;
+        self.weight = self.weight.saturating_add(weight(pattern));
         if pattern.chars().count() > MAX_PATTERN_CHARS {
             self.complex(pointer, format!("a pattern has at most {MAX_PATTERN_CHARS} characters"));
         }

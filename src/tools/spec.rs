@@ -4,20 +4,25 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::egress::{EgressDenied, EgressPolicy, EgressRule};
-use super::http::header_map;
+use super::asking;
+use super::headers::Headers;
 use super::probe::CALL_ID;
 use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
-use crate::domain::tool::{ClientTool, HttpTool, RESERVED_NAMES, ToolSpec};
-use crate::domain::wait::{MAX_WAIT_MS, OnInDoubt};
+use crate::domain::mcp::{McpRules, McpTool};
+use crate::domain::tool::{
+    AgentTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec,
+};
+use crate::domain::wait::{Approval, MAX_WAIT_MS, OnInDoubt};
+use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 
-const MAX_TOOLS: usize = 128;
-const MAX_DESCRIPTION: usize = 4_096;
+/// The most tools that a model is told of.
+pub const MAX_TOOLS: usize = 128;
 const MAX_URL: usize = 2_048;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
+const WAIT_BOUND: &str = "must be between 1 and 2592000000";
 
 /// What is wrong with a tool or a schema, by the problem it leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,27 +63,28 @@ impl SpecFinding {
 /// Everything that is wrong with the tools and schemas of an agent.
 pub fn check_spec(spec: &AgentSpec, egress: &EgressPolicy) -> Vec<SpecFinding> {
     let mut check = Check { egress, findings: Vec::new() };
-    if spec.tools.len() > MAX_TOOLS {
-        check.invalid("/tools", &format!("an agent has at most {MAX_TOOLS} tools"));
-        return check.findings;
-    }
-    let mut names = BTreeSet::new();
-    for (index, tool) in spec.tools.iter().enumerate() {
-        let at = format!("/tools/{index}");
-        if !names.insert(tool.tool_name()) {
-            let text = format!("another tool is named {:?} as well", tool.tool_name());
-            check.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
-        }
-        match tool {
-            ToolSpec::Http(tool) => check.http(tool, &at),
-            ToolSpec::Client(tool) => check.client(tool, &at),
-            ToolSpec::Builtin(_) => {}
-        }
-    }
+    check.tools(&spec.tools);
     if let Some(schema) = &spec.output_schema {
         check.schema(schema, "/output_schema", Unnamed::AsDeclared);
     }
     check.findings
+}
+
+/// Everything that is wrong with the tools of a skill.
+pub fn check_tools(tools: &[ToolSpec], egress: &EgressPolicy) -> Vec<SpecFinding> {
+    let mut check = Check { egress, findings: Vec::new() };
+    for (index, _) in tools.iter().enumerate().filter(|(_, tool)| !can_be_brought(tool)) {
+        let text = "a skill brings tools of the kinds `http` and `client` only";
+        check.invalid(&format!("/tools/{index}/kind"), text);
+    }
+    check.tools(tools);
+    check.findings
+}
+
+/// What is brought is called by the name it is declared with, and what the tools of servers are is settled
+/// before a run's first request.
+const fn can_be_brought(tool: &ToolSpec) -> bool {
+    matches!(tool, ToolSpec::Http(_) | ToolSpec::Client(_))
 }
 
 struct Check<'a> {
@@ -87,6 +93,27 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    fn tools(&mut self, tools: &[ToolSpec]) {
+        if tools.len() > MAX_TOOLS {
+            return self.invalid("/tools", &format!("there are at most {MAX_TOOLS} tools"));
+        }
+        let mut names = BTreeSet::new();
+        for (index, tool) in tools.iter().enumerate() {
+            let at = format!("/tools/{index}");
+            if let Some(name) = tool.tool_name().filter(|name| !names.insert(*name)) {
+                let text = format!("another tool is named {name:?} as well");
+                self.add(SpecProblem::ToolNameConflict, &format!("{at}/name"), text);
+            }
+            match tool {
+                ToolSpec::Http(tool) => self.http(tool, &at),
+                ToolSpec::Client(tool) => self.client(tool, &at),
+                ToolSpec::Mcp(tool) => self.mcp(tool, &at),
+                ToolSpec::Agent(tool) => self.agent(tool, &at),
+                ToolSpec::Builtin(_) => {}
+            }
+        }
+    }
+
     fn add(&mut self, code: SpecProblem, pointer: &str, message: String) {
         self.findings.push(SpecFinding::new(code, pointer, message));
     }
@@ -113,6 +140,34 @@ impl Check<'_> {
         }
     }
 
+    /// Tools of a server, whose own names and schemas are judged when a run begins.
+    fn mcp(&mut self, tool: &McpTool, at: &str) {
+        self.name(&tool.server, &format!("{at}/server"));
+        for (pointer, message) in rule_flaws(&tool.rules) {
+            self.invalid(&format!("{at}/rules{pointer}"), message);
+        }
+        if let Some(approval) = &tool.rules.approval {
+            self.condition(approval, &Value::Null, &format!("{at}/rules"));
+        }
+    }
+
+    /// When a person is asked about a call.
+    fn condition(&mut self, approval: &Approval, parameters: &Value, at: &str) {
+        for text in asking::faults(approval, parameters) {
+            self.invalid(&format!("{at}/approval/when"), &text);
+        }
+    }
+
+    fn agent(&mut self, tool: &AgentTool, at: &str) {
+        self.told((&tool.name, &tool.description), &tool.parameters(), at);
+        self.bound(tool.timeout_ms, MAX_WAIT_MS, &format!("{at}/timeout_ms"));
+        self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
+        self.condition(&tool.approval, &tool.parameters(), at);
+        if tool.max_output_chars == Some(0) {
+            self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
+        }
+    }
+
     /// A number of milliseconds.
     fn bound(&mut self, ms: Option<u64>, most: u64, pointer: &str) {
         if ms.is_some_and(|ms| !(1..=most).contains(&ms)) {
@@ -120,10 +175,11 @@ impl Check<'_> {
         }
     }
 
-    /// What is done about a call in doubt.
-    fn doubt(&mut self, tool: &HttpTool, at: &str) {
+    /// What a call may have to wait for: a decision, and what is done when it is in doubt.
+    fn waits(&mut self, tool: &HttpTool, at: &str) {
         self.bound(tool.hold_timeout_ms, MAX_WAIT_MS, &format!("{at}/hold_timeout_ms"));
         self.bound(tool.approval_timeout_ms, MAX_WAIT_MS, &format!("{at}/approval_timeout_ms"));
+        self.condition(&tool.approval, &tool.parameters, at);
         let pointer = format!("{at}/probe_url");
         match (&tool.probe_url, tool.on_in_doubt) {
             (Some(url), _) => self.url((url, &tool.parameters), &pointer),
@@ -137,8 +193,8 @@ impl Check<'_> {
     fn http(&mut self, tool: &HttpTool, at: &str) {
         self.told((&tool.name, &tool.description), &tool.parameters, at);
         self.url((&tool.url, &tool.parameters), &format!("{at}/url"));
-        self.doubt(tool, at);
-        for (name, text) in header_map(&tool.headers).err().unwrap_or_default() {
+        self.waits(tool, at);
+        for (name, text) in Headers::compile(&tool.headers).err().unwrap_or_default() {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);
         }
@@ -209,6 +265,24 @@ impl Check<'_> {
             self.add(SpecProblem::InvalidToolSchema, &pointer, error.masked().to_string());
         }
     }
+}
+
+/// What is wrong with the rules for tools of an MCP server, with pointers into them.
+pub fn rule_flaws(rules: &McpRules) -> Vec<(&'static str, &'static str)> {
+    let within = |ms: Option<u64>, most| ms.is_none_or(|ms| (1..=most).contains(&ms));
+    let held = [
+        (within(rules.timeout_ms, MAX_TIMEOUT_MS), "/timeout_ms", "must be between 1 and 3600000"),
+        (within(rules.hold_timeout_ms, MAX_WAIT_MS), "/hold_timeout_ms", WAIT_BOUND),
+        (within(rules.approval_timeout_ms, MAX_WAIT_MS), "/approval_timeout_ms", WAIT_BOUND),
+        (rules.max_output_chars != Some(0), "/max_output_chars", "must be at least 1"),
+        (
+            rules.on_in_doubt != Some(OnInDoubt::Probe),
+            "/on_in_doubt",
+            "there is nothing to probe: must be `hold` or `observe`",
+        ),
+    ];
+    let broken = held.into_iter().filter(|(holds, ..)| !holds);
+    broken.map(|(_, pointer, message)| (pointer, message)).collect()
 }
 
 fn is_pointer(path: &str) -> bool {

@@ -1,33 +1,36 @@
 //! The tools of one run: what the model is told about them, and what its calls mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, is_ambiguous};
 use super::builtin;
+use super::entry::{Entry, Runs, definition, entry, named_entry};
+use super::extra::Extra;
 use super::http::HttpCall;
+use super::mcp::McpCall;
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
+use super::skills::{self, Loaded, Shelf, Stocked};
 use crate::domain::agent::AgentSpec;
+use crate::domain::line::single_line;
 use crate::domain::message::{Reply, ToolCallPart};
-use crate::domain::step::ErrorDetail;
+use crate::domain::skill::{LOAD_SKILL, Skill, brought};
+use crate::domain::step::{ErrorDetail, StepContent};
 use crate::domain::tool::{
-    EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition, ToolSpec,
-    Verdict,
+    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
+    ToolSpec, Verdict,
 };
 use crate::domain::wait::WaitRules;
 
-/// Characters of a name the model made up that are repeated to it.
-const MAX_NAME: usize = 64;
-
-type Checked = Result<Arc<Schema>, String>;
+pub(super) type Checked = Result<Arc<Schema>, String>;
 
 /// What the log is told of a text.
-#[derive(Default)]
-pub(super) struct LogText(Option<Box<MakeText>>);
+#[derive(Clone, Default)]
+pub(super) struct LogText(Option<Arc<MakeText>>);
 
 type MakeText = dyn Fn(&str) -> String + Send + Sync;
 
@@ -44,79 +47,132 @@ impl std::fmt::Debug for LogText {
 }
 
 /// The tools of an agent, compiled once for a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ToolSet {
     definitions: Vec<ToolDefinition>,
-    declared: BTreeMap<String, Entry>,
+    declared: BTreeMap<String, Arc<Entry>>,
+    agents: BTreeMap<String, AgentTool>,
     answer: Checked,
     has_output_schema: bool,
-    pub(super) redact_errors: bool,
+    shelf: Arc<Shelf>,
+    load: Checked,
+    redact_errors: bool,
     pub(super) log: LogText,
-}
-
-#[derive(Debug)]
-struct Entry {
-    call: Result<Runs, String>,
-    parameters: Checked,
-    parallel_safe: bool,
-    waits: WaitRules,
-}
-
-/// Who runs the calls of a tool.
-#[derive(Debug)]
-enum Runs {
-    /// The server, by calling a URL.
-    Here(Box<HttpCall>),
-    /// The caller.
-    Elsewhere,
 }
 
 /// What a call means.
 pub(super) enum Reading<'a> {
     /// It goes out.
     Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
-    /// The caller runs it.
+    /// It goes to an MCP server.
+    Mcp { call: &'a McpCall, arguments: &'a str, parallel_safe: bool, waits: WaitRules },
+    /// The caller or a run of another agent does it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
-    Answer(Output),
+    Answer(Box<Output>),
+    /// It loads a skill.
+    Loads(Box<Loaded>),
     /// It is refused.
     Refused { error: ToolCallError, unparsable: bool },
 }
 
 impl ToolSet {
-    pub(super) fn compile(spec: &AgentSpec, schemas: &SchemaCache) -> Self {
+    pub(super) fn compile(spec: &AgentSpec, extra: &[Extra], schemas: &SchemaCache) -> Self {
         let answer = builtin::final_answer(spec.output_schema.as_ref());
         let compiled = schemas.get(&answer.parameters, Unnamed::AsDeclared);
-        let definitions = spec.tools.iter().filter_map(definition).chain([answer]).collect();
-        let declared = spec
-            .tools
-            .iter()
-            .filter_map(|tool| Some((tool.tool_name().to_owned(), entry(tool, spec, schemas)?)));
-        let declared = declared.collect();
+        let own = spec.tools.iter().filter_map(definition);
+        let more = extra.iter().filter_map(Extra::definition);
+        let definitions = own.chain(more).chain([answer]).collect();
+        let named = |tool| named_entry(tool, spec, schemas);
+        let own = spec.tools.iter().filter_map(named);
+        let more = extra.iter().filter_map(|extra| extra.entry(spec, schemas));
+        let declared = own.chain(more).map(|(name, entry)| (name, Arc::new(entry))).collect();
         Self {
             definitions,
             declared,
+            agents: spec.tools.iter().filter_map(agent_tool).collect(),
             answer: compiled,
             has_output_schema: spec.output_schema.is_some(),
+            shelf: Arc::default(),
+            load: schemas.get(&skills::definition().parameters, Unnamed::AsDeclared),
             redact_errors: spec.redact_errors,
             log: LogText::default(),
         }
     }
 
+    /// The same tools, and one that loads these skills.
+    pub(super) fn with_skills(
+        mut self,
+        spec: &AgentSpec,
+        skills: &[Skill],
+        schemas: &SchemaCache,
+    ) -> Self {
+        if !skills.is_empty() {
+            let taken: BTreeSet<String> = self.declared.keys().cloned().collect();
+            let stock = |tool: &ToolSpec| {
+                let entry = Arc::new(entry(tool, spec, schemas)?);
+                Some(Stocked { definition: definition(tool)?, entry })
+            };
+            self.shelf = Arc::new(Shelf::of(skills, taken, stock));
+            self.add_definitions([skills::definition()]);
+        }
+        self
+    }
+
+    /// The tools after a history: those of the skills that were loaded in it are there too.
+    #[must_use]
+    pub fn after(self: &Arc<Self>, steps: &[StepContent]) -> Arc<Self> {
+        if self.shelf.is_empty() {
+            return Arc::clone(self);
+        }
+        let loaded = self.shelf.tools(&brought(steps));
+        if loaded.is_empty() {
+            return Arc::clone(self);
+        }
+        let mut after = Self::clone(self);
+        let end = after.definitions.pop();
+        after.add_definitions(loaded.iter().map(|tool| tool.definition.clone()));
+        after.definitions.extend(end);
+        for Stocked { definition, entry } in loaded {
+            after.declared.insert(definition.name, entry);
+        }
+        Arc::new(after)
+    }
+
+    /// Adds definitions ahead of the last one.
+    fn add_definitions(&mut self, more: impl IntoIterator<Item = ToolDefinition>) {
+        let last = self.definitions.pop();
+        self.definitions.extend(more);
+        self.definitions.extend(last);
+    }
+
     /// The same tools; what the log is told of their failures is made by a function.
     #[must_use]
     pub fn logging(self, text: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
-        Self { log: LogText(Some(Box::new(text))), ..self }
+        Self { log: LogText(Some(Arc::new(text))), ..self }
     }
 
-    /// What the model is told: the declared tools in their order, `final_answer` last.
+    /// What the model is told: the declared tools in their order, those of loaded skills, `load_skill`
+    /// where there are skills, and `final_answer`.
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.definitions
     }
 
+    /// The declaration of a tool that is an agent.
+    pub fn agent_tool(&self, name: &str) -> Option<&AgentTool> {
+        self.agents.get(name)
+    }
+
     /// What the machine has to know about every call of a reply, in call order.
     pub fn plan(&self, reply: &Reply) -> Vec<PlannedCall> {
-        reply.tool_calls().map(|call| self.plan_call(call)).collect()
+        // What one call of a reply brings, another one need not.
+        let mut coming = BTreeSet::new();
+        let plan = |call| {
+            let mut planned = self.plan_call(call);
+            planned.brings.retain(|name| coming.insert(name.clone()));
+            planned
+        };
+        reply.tool_calls().map(plan).collect()
     }
 
     /// Whether a text answer fits the output schema; `None` without one.
@@ -136,6 +192,12 @@ impl ToolSet {
         })
     }
 
+    /// Whether what a tool says about its failures is withheld.
+    pub(super) fn withholds_errors(&self, name: &str) -> bool {
+        let declared = self.declared.get(name).and_then(|entry| entry.redact);
+        declared.unwrap_or(self.redact_errors)
+    }
+
     fn plan_call(&self, part: &ToolCallPart) -> PlannedCall {
         let settled =
             |result| Some(outcome::settled(part.tool_call_id.clone(), &part.name, result));
@@ -148,20 +210,28 @@ impl ToolSet {
             unparsable: false,
             waits: WaitRules::NONE,
             settled: None,
+            brings: Vec::new(),
         };
         match self.read(&part.name, &part.arguments) {
             Reading::Send { call, parallel_safe, waits, .. } => {
                 PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
             }
+            Reading::Mcp { call, parallel_safe, waits, .. } => {
+                PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
+            }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
-            Reading::Answer(output) => PlannedCall { settled: settled(Ok(output)), ..plain },
+            Reading::Answer(output) => PlannedCall { settled: settled(Ok(*output)), ..plain },
+            Reading::Loads(loaded) => {
+                let Loaded { output, brings } = *loaded;
+                PlannedCall { settled: settled(Ok(output)), brings, ..plain }
+            }
             Reading::Refused { error, unparsable } => {
                 PlannedCall { unparsable, settled: settled(Err(error)), ..plain }
             }
         }
     }
 
-    pub(super) fn read(&self, name: &str, arguments: &str) -> Reading<'_> {
+    pub(super) fn read<'a>(&'a self, name: &str, arguments: &'a str) -> Reading<'a> {
         if name.is_empty() {
             return unparsable("the call names no tool");
         }
@@ -178,99 +248,77 @@ impl ToolSet {
         if name == FINAL_ANSWER {
             return self.read_answer(&value, arguments);
         }
+        if name == LOAD_SKILL && !self.shelf.is_empty() {
+            return self.read_load(&value);
+        }
         self.read_declared(name, &value, arguments)
     }
 
-    fn read_declared(&self, name: &str, value: &Value, spelling: &str) -> Reading<'_> {
-        let Some(entry) = self.declared.get(name) else {
+    fn read_declared<'a>(&'a self, name: &str, value: &Value, spelling: &'a str) -> Reading<'a> {
+        let Some(entry) = self.declared.get(name).map(Arc::as_ref) else {
             return refused(OutcomeKind::UnknownTool, "UnknownTool", self.unknown(name));
         };
-        if let Err(refusal) = fitting(&entry.parameters, value) {
+        if let Some(refusal) = unfitting(&entry.parameters, value) {
             return refusal;
         }
         let arguments: Arguments = match serde_json::from_str(spelling) {
             Ok(arguments) => arguments,
             Err(error) => return unparsable(&format!("the arguments are not JSON: {error}")),
         };
+        let (parallel_safe, waits) = (entry.parallel_safe, entry.waits_for(value, spelling));
         match &entry.call {
             Ok(Runs::Here(call)) => match call.url(&arguments, &[]) {
-                Ok(_) => {
-                    let &Entry { parallel_safe, waits, .. } = entry;
-                    Reading::Send { call, arguments, parallel_safe, waits }
-                }
+                Ok(_) => Reading::Send { call, arguments, parallel_safe, waits },
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
-            Ok(Runs::Elsewhere) => {
-                Reading::Wait { parallel_safe: entry.parallel_safe, waits: entry.waits }
-            }
+            Ok(Runs::Mcp(call)) => Reading::Mcp { call, arguments: spelling, parallel_safe, waits },
+            Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }
     }
 
     fn read_answer(&self, value: &Value, spelling: &str) -> Reading<'_> {
-        match fitting(&self.answer, value) {
-            Ok(()) => Reading::Answer(builtin::answer(value, spelling, self.has_output_schema)),
-            Err(refusal) => refusal,
+        unfitting(&self.answer, value).unwrap_or_else(|| {
+            Reading::Answer(Box::new(builtin::answer(value, spelling, self.has_output_schema)))
+        })
+    }
+
+    fn read_load(&self, arguments: &Value) -> Reading<'_> {
+        if let Some(refusal) = unfitting(&self.load, arguments) {
+            return refusal;
+        }
+        let can_call = |name: &str| self.declared.contains_key(name);
+        match self.shelf.load(arguments, (self.declared.len(), can_call)) {
+            Ok(loaded) => Reading::Loads(Box::new(loaded)),
+            Err(error) => Reading::Refused { error, unparsable: false },
         }
     }
 
     fn unknown(&self, name: &str) -> String {
-        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
-        let names: Vec<_> = self
-            .definitions
-            .iter()
-            .map(|tool| tool.name.as_str())
-            .filter(|name| is_announceable(name))
-            .collect();
-        format!("Unknown tool '{name}'. Available: {}", names.join(", "))
+        let names = self.definitions.iter().map(|tool| tool.name.as_str());
+        let names: Vec<_> = names.filter(|name| is_announceable(name)).collect();
+        format!("Unknown tool '{}'. Available: {}", single_line(name), names.join(", "))
     }
 }
 
+/// Whether a name may stand in a sentence: it can neither end it nor be a tag.
 fn is_announceable(name: &str) -> bool {
-    name.chars().count() <= MAX_NAME && !name.contains(|c: char| c.is_control() || c == '`')
+    !name.contains(|c: char| c.is_control() || matches!(c, '`' | '<'))
 }
 
-/// What the model is told about a declared tool; `None` for one of the server itself.
-fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
-    let (name, description, parameters) = match tool {
-        ToolSpec::Http(tool) => (&tool.name, &tool.description, &tool.parameters),
-        ToolSpec::Client(tool) => (&tool.name, &tool.description, &tool.parameters),
-        ToolSpec::Builtin(_) => return None,
-    };
-    Some(ToolDefinition {
-        name: name.clone(),
-        description: description.clone(),
-        parameters: parameters.clone(),
-    })
+fn agent_tool(tool: &ToolSpec) -> Option<(String, AgentTool)> {
+    let ToolSpec::Agent(tool) = tool else { return None };
+    Some((tool.name.clone(), tool.clone()))
 }
 
-fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
-    Some(match tool {
-        ToolSpec::Http(tool) => Entry {
-            call: HttpCall::compile(tool, spec.tool_timeout_ms)
-                .map(|call| Runs::Here(Box::new(call))),
-            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-        },
-        ToolSpec::Client(tool) => Entry {
-            call: Ok(Runs::Elsewhere),
-            parameters: schemas.get(&tool.parameters, Unnamed::Refused),
-            parallel_safe: tool.parallel_safe,
-            waits: tool.wait_rules(),
-        },
-        ToolSpec::Builtin(_) => return None,
-    })
-}
-
-/// The refusal of arguments that do not fit, which names every problem.
-fn fitting<'a>(parameters: &Checked, arguments: &Value) -> Result<(), Reading<'a>> {
+/// The refusal of arguments that do not fit, which names every problem; `None` for those that do.
+fn unfitting<'a>(parameters: &Checked, arguments: &Value) -> Option<Reading<'a>> {
     let problems = problems(parameters, arguments);
     if problems.is_empty() {
-        return Ok(());
+        return None;
     }
     let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    Err(invalid(told.join("; ")))
+    Some(invalid(told.join("; ")))
 }
 
 fn invalid<'a>(message: String) -> Reading<'a> {

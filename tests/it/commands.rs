@@ -68,8 +68,17 @@ impl Server {
     }
 
     async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, "").await
+    }
+
+    /// Sends a text as JSON.
+    async fn send(&self, method: &str, path: &str, body: &str) -> Answer {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let response = client.get(format!("{}{path}", self.base)).send().await.unwrap();
+        let request = client.request(method.parse().unwrap(), format!("{}{path}", self.base));
+        let request = request.header("content-type", "application/json").body(body.to_owned());
+        // A run is answered when it has ended.
+        let request = if method == "POST" { request.header("prefer", "wait=60") } else { request };
+        let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Answer { status, headers, text: response.text().await.unwrap() }
     }
@@ -297,4 +306,148 @@ async fn a_key_in_a_query_is_not_in_the_log() {
     assert_eq!(code, Some(0));
     assert!(log.contains("/v1/agents") || log.contains("stopping"), "{log}");
     assert!(!log.contains("a-key-of-the-operator"), "{log}");
+}
+
+const OLD_KEY: &str = "one=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+const NEW_KEY: &str = "two=AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
+
+/// Runs an agent whose tool is sent a secret; answers the type of the tool's failure, or nothing.
+async fn use_secret(app: &TestApp) -> Value {
+    let run = app.run_body(&json!({ "agent_id": "a", "input": "go" })).await;
+    app.outcomes(&run).await[0]["error"]["type"].clone()
+}
+
+#[tokio::test]
+async fn keys_of_secrets_are_replaced_without_their_values() {
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let over = async |keys: &str| {
+        let settings = [("AGENTLING_SECRET_KEYS", keys)];
+        TestApp::on(db.clone(), tools.clone(), &settings, Surroundings::default()).await
+    };
+    let old = over(OLD_KEY).await;
+    for n in 0..3 {
+        let body =
+            json!({ "value": format!("value-{n}-of-a-secret"), "origins": [tools.origin()] });
+        old.put(&format!("/v1/secrets/key-{n}"), &body).await.expect(200);
+    }
+    let mut tool = crate::support::tool(&tools, "t", "pure", &json!({ "type": "object" }));
+    tool["headers"] = json!({ "X-Key": { "secret": "key-0" } });
+    let script = json!([{ "tool_calls": [{ "name": "t", "arguments": {} }] }, { "text": "done" }]);
+    let model = json!({ "provider": "scripted", "name": "m", "script": script });
+    old.create_agent(&json!({ "name": "a", "model": model, "tools": [tool] })).await;
+    assert_eq!(use_secret(&old).await, Value::Null);
+    old.running.stop().await;
+
+    let early = over(NEW_KEY).await;
+    assert_eq!(use_secret(&early).await, "SecretUnavailable", "the old key was removed too early");
+    early.running.stop().await;
+
+    let keys = format!("{NEW_KEY},{OLD_KEY}");
+    let settings = [("DATABASE_URL", db.url.as_str()), ("AGENTLING_SECRET_KEYS", keys.as_str())];
+    let alone = [("DATABASE_URL", db.url.as_str()), ("AGENTLING_SECRET_KEYS", NEW_KEY)];
+    assert!(!run(&["secrets", "rewrap"], &alone).await.status.success());
+    let sealed = "SELECT count(DISTINCT sealed) FROM secret WHERE kek_id = 'one'";
+    assert_eq!(crate::support::count(&db, sealed).await, 3);
+    // Two at once do the work of one.
+    let (one, other) = tokio::join!(
+        run(&["secrets", "rewrap"], &settings),
+        run(&["secrets", "rewrap"], &settings)
+    );
+    let n =
+        |output: &Output| -> u32 { printed(output).split(' ').next().unwrap().parse().unwrap() };
+    assert_eq!(n(&one) + n(&other), 3);
+    assert_eq!(printed(&run(&["secrets", "rewrap"], &settings).await), "0 rewrapped\n");
+
+    let new = over(NEW_KEY).await;
+    assert_eq!(use_secret(&new).await, Value::Null);
+    let sent: Vec<_> = tools.seen().iter().map(|call| call.headers["x-key"].clone()).collect();
+    assert_eq!(sent, ["value-0-of-a-secret", "value-0-of-a-secret"]);
+    new.running.stop().await;
+}
+
+/// Stores two secrets, well and badly; answers what was answered.
+async fn store_canaries(server: &Server, origins: &[String]) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for name in ["tool", "model"] {
+        let value = format!("canary-of-the-{name}-1");
+        let whole = json!({ "value": value, "origins": origins }).to_string();
+        let wrong = json!({ "value": format!("{value}\n"), "origins": origins }).to_string();
+        let broken = format!("{{\"value\": \"{value}");
+        for body in [whole, wrong, broken] {
+            all.push(server.send("PUT", &format!("/v1/secrets/{name}"), &body).await);
+        }
+    }
+    all
+}
+
+/// Tools that are sent a secret, one of which nobody serves.
+fn canary_tools(tools: &FakeTools, closed: &str) -> Vec<Value> {
+    let tool = |(name, url): (&str, String)| {
+        json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 500,
+                "parameters": { "type": "object" },
+                "headers": { "Authorization": { "secret": "tool", "prefix": "Bearer " } } })
+    };
+    let served = ["echo", "fail", "move", "hang"].map(|name| (name, tools.url(name)));
+    served.into_iter().chain([("closed", format!("http://{closed}/"))]).map(tool).collect()
+}
+
+#[tokio::test]
+async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let refusing = json!({ "error": { "message": "bad key canary-of-the-model-1" } }).to_string();
+    let model = crate::support::FakeModel::start([crate::support::ModelReply::Status(
+        401,
+        "application/json",
+        refusing,
+    )])
+    .await;
+    let closed = free_address();
+    let model_host = model.origin.strip_prefix("http://").unwrap();
+    let allow = format!("{},{closed},{model_host}", tools.host);
+    let settings = [
+        ("DATABASE_URL", db.url.as_str()),
+        ("AGENTLING_SECRET_KEYS", OLD_KEY),
+        ("AGENTLING_LOG", "trace"),
+        ("AGENTLING_EGRESS_ALLOW", allow.as_str()),
+    ];
+    let server = Server::start(&["serve"], &settings, "serving").await;
+    let mut all = store_canaries(
+        &server,
+        &[tools.origin(), format!("http://{closed}"), model.origin.clone()],
+    )
+    .await;
+    tools.answer("echo", |seen| (200, json!(seen.headers)));
+    tools.answer("fail", |seen| (500, json!(seen.headers)));
+    tools.answer_bytes("move", &[("location", "http://127.0.0.1/?key=canary-of-the-tool-1")], b"");
+    tools.hold("hang");
+    let declared = canary_tools(&tools, &closed);
+    let calls: Vec<Value> =
+        declared.iter().map(|tool| json!({ "name": tool["name"], "arguments": {} })).collect();
+    let script = json!([{ "tool_calls": calls }, { "text": "done" }]);
+    let scripted = json!({ "provider": "scripted", "name": "m", "script": script });
+    let mut keyed = model.spec(true);
+    keyed["api_key"] = json!({ "secret": "model" });
+    for (spec, tools) in [(scripted, json!(declared)), (keyed, json!([]))] {
+        let agent = json!({ "name": "a", "model": spec, "tools": tools });
+        let body = json!({ "agent": agent, "input": "go" });
+        all.push(server.send("POST", "/v1/runs", &body.to_string()).await);
+    }
+    all.push(server.get("/v1/runs").await);
+    let sent: Vec<_> = tools.seen().into_iter().map(|call| call.headers).collect();
+    let (code, log) = server.stop().await;
+    assert_eq!(code, Some(0));
+    assert!(log.lines().count() > 100, "the log is loud: {log}");
+    for answer in &all {
+        assert!(!answer.text.contains("canary"), "{}", answer.text);
+    }
+    assert!(sent.iter().any(|headers| headers["authorization"].contains("canary")), "{all:?}");
+    let bearer = Some("Bearer canary-of-the-model-1".to_owned());
+    assert_eq!(model.requests()[0].authorization, bearer, "{all:?}");
+    let rows = crate::support::picture_everything(&db).await;
+    let key = OLD_KEY.split_once('=').unwrap().1;
+    for (sink, text) in [("log", &log), ("rows", &rows)] {
+        let lines: Vec<_> =
+            text.lines().filter(|line| line.contains("canary") || line.contains(key)).collect();
+        assert!(lines.is_empty(), "{sink}: {lines:#?}");
+    }
 }

@@ -13,6 +13,7 @@ mod engine;
 mod faults;
 mod http;
 mod local_model;
+mod mcp;
 mod openapi;
 mod providers;
 mod readme;

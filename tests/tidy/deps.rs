@@ -10,7 +10,8 @@ use crate::licences::is_allowed;
 use crate::{Finding, bites, hold};
 
 /// Crates that the house names itself.
-const DIRECT: [&str; 40] = [
+const DIRECT: &[&str] = &[
+    "aes-gcm-siv",
     "axum",
     "base64",
     "bytes",
@@ -20,6 +21,7 @@ const DIRECT: [&str; 40] = [
     "flate2",
     "futures",
     "getrandom",
+    "hickory-resolver",
     "hmac",
     "http",
     "hyper-util",
@@ -28,14 +30,17 @@ const DIRECT: [&str; 40] = [
     "memchr",
     "regex",
     "reqwest",
+    "rmcp",
     "rustix",
     "rustls",
     "secrecy",
     "serde",
+    "serde-saphyr",
     "serde_json",
     "serde_path_to_error",
     "sha2",
     "sqlx",
+    "sse-stream",
     "subtle",
     "thiserror",
     "tokio",
@@ -63,11 +68,13 @@ const BANNED: [&str; 5] = ["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "
 const TWICE: &[(&str, &str)] = &[
     ("base64", "sqlx is a version behind"),
     ("block-buffer", "sqlx hashes with digest 0.10"),
+    ("core-foundation", "the resolver of names is a version behind; on macOS only"),
     ("cpufeatures", "sqlx hashes with digest 0.10"),
     ("crypto-common", "sqlx hashes with digest 0.10"),
     ("digest", "sqlx hashes with digest 0.10"),
     ("getrandom", "ring and jsonschema are behind"),
     ("hashbrown", "hashlink of sqlx is a version behind"),
+    ("nix", "rmcp starts programs with a version behind"),
     ("r-efi", "comes with getrandom"),
     ("sha2", "sqlx hashes with digest 0.10"),
     ("syn", "the procedural macros are moving to version 3"),
@@ -153,7 +160,7 @@ fn direct(metadata: &Value) -> Vec<Finding> {
             .filter_map(|dependency| dependency["name"].as_str())
             .collect()
     };
-    let mut findings = differing(&named(false), &DIRECT);
+    let mut findings = differing(&named(false), DIRECT);
     // A test may name what the house names anyway.
     let tests_only = named(true).into_iter().filter(|name| !DIRECT.contains(name)).collect();
     findings.extend(differing(&tests_only, &FOR_TESTS));

@@ -9,15 +9,17 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http"]),
     ("tower_http", &["http"]),
-    ("hyper_util", &["http"]),
+    ("hyper_util", &["egress", "http"]),
     ("utoipa", &["domain", "http"]),
     ("utoipa_axum", &["http"]),
     ("utoipa_swagger_ui", &["http"]),
-    ("reqwest", &["provider", "tools"]),
-    ("tokio", &["store", "provider", "tools", "engine", "http", "app", "main"]),
+    ("hickory_resolver", &["egress"]),
+    ("reqwest", &["egress", "provider", "tools"]),
+    ("tokio", &["egress", "store", "provider", "tools", "engine", "http", "app", "main"]),
     ("tokio_stream", &["store", "provider", "tools", "engine", "http", "app"]),
     ("tokio_util", &["store", "provider", "tools", "engine", "http", "app", "main"]),
     ("clap", &["main", "app"]),
+    ("aes_gcm_siv", &["seal"]),
 ];
 
 /// Every place of a file that names a crate away from its home.

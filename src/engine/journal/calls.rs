@@ -1,6 +1,6 @@
 //! How calls go from state to state, and the run with them, as rows.
 
-use super::slots::{Slot, newly_told, waiting};
+use super::slots::{Slot, newly_told, sub_runs, waiting};
 use super::write::Draft;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::CallId;
@@ -88,19 +88,27 @@ pub(super) fn approve(draft: &mut Draft<'_>, call_id: &CallId, arguments: Option
 }
 
 pub(super) fn park(draft: &mut Draft<'_>, reason: WaitReason) {
-    let tool_calls = waiting(&draft.journal.slots);
+    let (tool_calls, sub_runs) = (waiting(&draft.journal.slots), sub_runs(&draft.journal.slots));
     let facts = &mut draft.journal.facts;
-    facts.status = RunStatus::RequiresAction;
-    facts.requires_action = Some(RequiresAction { reason, tool_calls });
+    facts.requires_action = Some(RequiresAction { reason, tool_calls, sub_runs });
     draft.batch.is_progress = true;
+    // What goes on by itself is told of no caller.
+    if reason == WaitReason::SubRuns {
+        facts.status = RunStatus::Queued;
+        return;
+    }
+    facts.status = RunStatus::RequiresAction;
     draft.event(EventName::RunRequiresAction, EventData::Run(draft.journal.facts.clone()));
 }
 
 pub(super) fn unpark(draft: &mut Draft<'_>) {
     let facts = &mut draft.journal.facts;
     facts.status = RunStatus::Running;
-    facts.requires_action = None;
+    let waited = facts.requires_action.take();
     draft.batch.is_progress = true;
+    if waited.is_some_and(|waited| waited.reason == WaitReason::SubRuns) {
+        return;
+    }
     draft.event(EventName::RunResumed, EventData::Run(draft.journal.facts.clone()));
 }
 

@@ -46,8 +46,12 @@ pub(crate) fn records_of(loaded: &LoadedRun) -> Vec<Record> {
             StepContent::Summary(summary) => {
                 records.push(Record::Compacted { turn: step.turn, summary: summary.clone() });
             }
-            // No run sets a block of context or changes its tools.
-            StepContent::Context(_) | StepContent::Tools(_) | StepContent::Final(_) => {}
+            StepContent::Tools(change) => records.push(Record::ToolsChanged {
+                added: change.added.clone(),
+                removed: change.removed.clone(),
+            }),
+            // No run sets a block of context.
+            StepContent::Context(_) | StepContent::Final(_) => {}
         }
     }
     let facts = &loaded.run.facts;

@@ -2,6 +2,7 @@
 
 use super::write::Journal;
 use crate::domain::id::CallId;
+use crate::domain::sub_run::{SubRun, run_of};
 use crate::domain::tool::{CallState, FINAL_ANSWER};
 use crate::domain::wait::{WaitReason, WaitRules, WaitingCall};
 use crate::store::journal::{CallTo, LoadedRun};
@@ -88,7 +89,9 @@ pub(crate) fn counted_calls(journal: &Journal) -> CountedCalls {
 
 /// The calls that wait for a caller, in call order.
 pub(super) fn waiting(slots: &[Slot]) -> Vec<WaitingCall> {
-    let waiting = slots.iter().filter(|slot| slot.state == CallState::Waiting);
+    let is_asked =
+        |slot: &&Slot| slot.state == CallState::Waiting && slot.waits != Some(WaitReason::SubRuns);
+    let waiting = slots.iter().filter(is_asked);
     let call = |slot: &Slot| {
         Some(WaitingCall {
             tool_call_id: slot.call_id.clone(),
@@ -98,6 +101,16 @@ pub(super) fn waiting(slots: &[Slot]) -> Vec<WaitingCall> {
         })
     };
     waiting.filter_map(call).collect()
+}
+
+/// The sub-runs that are waited for, in call order.
+pub(super) fn sub_runs(slots: &[Slot]) -> Vec<SubRun> {
+    let waiting = slots.iter().filter(|slot| slot.waits == Some(WaitReason::SubRuns));
+    let sub_run = |slot: &Slot| {
+        let (tool_call_id, name) = (slot.call_id.clone(), slot.name.clone());
+        Some(SubRun { run_id: run_of(&tool_call_id)?, tool_call_id, name })
+    };
+    waiting.filter_map(sub_run).collect()
 }
 
 /// Results are told in call order: the places that have ended with every place before them, and were

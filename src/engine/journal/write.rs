@@ -10,12 +10,13 @@ use crate::clock::Ids;
 use crate::domain::event::{AskedFallback, EventData, EventName, ModelName};
 use crate::domain::id::{ErrorId, StepId};
 use crate::domain::ledger::Purpose;
+use crate::domain::mcp::Pins;
 use crate::domain::message::Reply;
 use crate::domain::model::Usage;
 use crate::domain::request::RequestFigures;
 use crate::domain::run::{RunFacts, RunFailure, RunStatus};
 use crate::domain::run_message::Voice;
-use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep};
+use crate::domain::step::{ActionStep, FinalStep, RetryStep, StepContent, SummaryStep, ToolsStep};
 use crate::domain::tool::{FINAL_ANSWER, PlannedCall};
 use crate::machine::record::{Ending, Record};
 use crate::store::budget::Draws;
@@ -106,6 +107,19 @@ impl Journal {
         (batch, journal)
     }
 
+    /// The batch that gives a run its tools, and says how they changed.
+    pub(crate) fn equip(&self, pins: Pins, change: Option<ToolsStep>, stamp: &Stamp<'_>) -> Batch {
+        let mut draft = Draft { journal: self.clone(), batch: self.empty_batch(stamp), stamp };
+        if let Some(change) = change {
+            draft.recorded(StepContent::Tools(change));
+        }
+        let Draft { journal, mut batch, .. } = draft;
+        batch.facts = journal.facts;
+        batch.hearing.n_messages = self.n_messages;
+        batch.pins = Some(pins);
+        batch
+    }
+
     fn empty_batch(&self, stamp: &Stamp<'_>) -> Batch {
         Batch {
             op_id: stamp.ids.random(),
@@ -121,6 +135,9 @@ impl Journal {
             moves: Vec::new(),
             events: Vec::new(),
             draws: Draws::default(),
+            pins: None,
+            sub_runs: Vec::new(),
+            parent: None,
             requests: stamp
                 .sent
                 .iter()
@@ -170,8 +187,14 @@ impl Draft<'_> {
             Record::Parked { reason } => calls::park(self, *reason),
             Record::Unparked => calls::unpark(self),
             Record::ActionRecorded { turn } => {
-                let data = EventData::Step { step_seq: self.journal.action_seq, turn: *turn };
-                self.event(EventName::StepRecorded, data);
+                let step_seq = self.journal.action_seq;
+                self.event(EventName::StepRecorded, EventData::Step { step_seq, turn: *turn });
+                self.tell_tools(step_seq, *turn);
+            }
+            Record::ToolsChanged { added, removed } => {
+                let change = ToolsStep { added: added.clone(), removed: removed.clone() };
+                // It is told after the step before it, which other calls may still hold up.
+                self.step(StepContent::Tools(change), 0, None);
             }
             Record::RetryAsked { cause, content, .. } => {
                 let retry = RetryStep { cause: *cause, content: content.clone() };
@@ -211,6 +234,15 @@ impl Draft<'_> {
         let data = EventData::Step { step_seq, turn: self.journal.facts.turn };
         self.event(EventName::StepRecorded, data);
         step_seq
+    }
+
+    /// Tells of the change of tools that stands right behind the action whose calls brought it, if one
+    /// does.
+    fn tell_tools(&mut self, action_seq: i64, turn: u32) {
+        if matches!(self.journal.history.last(), Some(StepContent::Tools(_))) {
+            let step_seq = action_seq + 1;
+            self.event(EventName::StepRecorded, EventData::Step { step_seq, turn });
+        }
     }
 
     /// Appends a summary, which is written in the middle of a turn whose reply is still to come.

@@ -11,7 +11,7 @@ use crate::domain::run::{Failure, FailureCause, RunFacts};
 use crate::domain::run_message::{RunMessage, Voice};
 use crate::domain::step::{Step, StepContent, SummaryStep};
 use crate::domain::tool::{OutcomeKind, ToolOutcome};
-use crate::store::journal::LoadedRun;
+use crate::store::journal::{Head, LoadedRun};
 
 /// A moment of a run that its events tell of.
 #[derive(Debug, Clone, PartialEq)]
@@ -235,4 +235,31 @@ impl Came {
         };
         Failure { cause, detail: String::new() }
     }
+}
+
+/// Takes a run back to when it was accepted. `false` where the steps that it began with are gone.
+pub(super) fn rewind(loaded: &mut LoadedRun) -> bool {
+    let id = Some(loaded.run.id);
+    let own = loaded.steps.iter().position(|step| step.run_id == id);
+    let Some((place, task)) = own.and_then(|place| Some((place, loaded.steps.get(place)?))) else {
+        return false;
+    };
+    // Steps are numbered without gaps, and so those before the task are all there or not.
+    let first = loaded.steps.first().map(|step| step.seq);
+    let task_seq = task.seq;
+    if first != Some(loaded.memory_from) {
+        return false;
+    }
+    // The tools of a run are announced behind its task, before anything else.
+    let is_tools = |step: &&Step| matches!(step.content, StepContent::Tools(_));
+    let n_tools = loaded.steps.iter().skip(place + 1).take_while(is_tools).count();
+    loaded.steps.truncate(place + 1 + n_tools);
+    loaded.calls.retain(|call| call.step_seq < task_seq);
+    loaded.run.facts = RunFacts::accepted();
+    let next_seq = task_seq + 1 + i64::try_from(n_tools).unwrap_or(0);
+    loaded.head = Head { next_seq, next_event_seq: 3, op_id: loaded.head.op_id };
+    (loaded.closing, loaded.resumed, loaded.fallback, loaded.n_messages) = (false, false, None, 0);
+    loaded.heard.clear();
+    loaded.waiting.clear();
+    true
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::course::{Came, Course, Mark};
+use super::course::{Came, Course, Mark, rewind};
 use super::{Divergence, Missing, Parting, Replayed};
 use crate::domain::event::EventName;
 use crate::domain::ledger::{Encoded, LedgerEntry, Purpose};
 use crate::domain::limits::Limits;
 use crate::domain::message::ReplyState;
-use crate::domain::run::{Failure, RunFacts};
+use crate::domain::run::Failure;
 use crate::domain::tool::{PlannedCall, ToolOutcome};
 use crate::domain::wait::WaitRules;
 use crate::engine::Context;
 use crate::engine::compaction::{Compactor, Shortening};
 use crate::engine::journal::{Journal, Stamp, records_of};
 use crate::engine::perform::Done;
-use crate::engine::prompt::{Asked, Prompter, Told, body_hash};
+use crate::engine::prompt::{Asked, Equipped, Prompter, Told, body_hash};
 use crate::machine::effect::Effect;
 use crate::machine::input::Input;
 use crate::machine::record::{Ending, Record};
@@ -25,7 +25,7 @@ use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::provider::ModelCall;
 use crate::render;
 use crate::render::redact::Redactor;
-use crate::store::journal::{Head, LoadedRun};
+use crate::store::journal::LoadedRun;
 
 /// What came of driving a run again, and the request that parts from its record.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(super) fn drive(
     let mut driver = Driver {
         context,
         limits: Limits::of(&loaded.agent, loaded.max_steps),
-        prompter: Prompter::new(toolbox, &loaded.agent, &loaded.framing, redactor),
+        prompter: Prompter::new(toolbox, Equipped::of(&loaded), &loaded.framing, redactor),
         compactor: Compactor::of(&loaded, redactor),
         journal: Journal::of(&loaded),
         state: fold(records_of(&loaded)),
@@ -67,29 +67,6 @@ pub(super) fn drive(
     };
     driver.go();
     driver.driven
-}
-
-/// Takes a run back to when it was accepted. `false` where the steps that it began with are gone.
-fn rewind(loaded: &mut LoadedRun) -> bool {
-    let id = Some(loaded.run.id);
-    let own = loaded.steps.iter().position(|step| step.run_id == id);
-    let Some((place, task)) = own.and_then(|place| Some((place, loaded.steps.get(place)?))) else {
-        return false;
-    };
-    // Steps are numbered without gaps, and so those before the task are all there or not.
-    let first = loaded.steps.first().map(|step| step.seq);
-    let task_seq = task.seq;
-    if first != Some(loaded.memory_from) {
-        return false;
-    }
-    loaded.steps.truncate(place + 1);
-    loaded.calls.retain(|call| call.step_seq < task_seq);
-    loaded.run.facts = RunFacts::accepted();
-    loaded.head = Head { next_seq: task_seq + 1, next_event_seq: 3, op_id: loaded.head.op_id };
-    (loaded.closing, loaded.resumed, loaded.fallback, loaded.n_messages) = (false, false, None, 0);
-    loaded.heard.clear();
-    loaded.waiting.clear();
-    true
 }
 
 /// Why a run is driven no further.
@@ -216,7 +193,7 @@ impl Driver<'_> {
                 if entry.is_none() {
                     self.miss(Missing::Requests);
                 }
-                let tools = &self.prompter.tools;
+                let tools = self.prompter.tools(&self.journal.history);
                 let verdict = reply.text().and_then(|text| tools.verdict(&text));
                 // What became of a call is on record, whoever it had to wait for.
                 let unwaited = |call| PlannedCall { waits: WaitRules::NONE, ..call };

@@ -17,13 +17,15 @@ use crate::store::agents;
     request_body = AgentSpec,
     responses((status = 201, description = "The agent, at version 1", body = AgentView)),
     extensions(("x-problems" = json!(["id-conflict", "tool-name-conflict", "invalid-tool-schema",
-        "schema-too-complex", "remote-ref-forbidden", "egress-denied", "invalid-header-name"]))))]
+        "schema-too-complex", "remote-ref-forbidden", "egress-denied", "invalid-header-name",
+        "unknown-agent"]))))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<AgentsWrite>,
     Body(new): Body<AgentSpec>,
 ) -> Result<Reply<AgentView>, Problem> {
-    check(&app.engine, &new)?;
+    check(&app.engine, &caller.tenant, &new).await?;
+    app.engine.check_sub_agents(&caller.tenant, &new, "").await?;
     let id = AgentId::from(app.ids.sortable());
     let agent = agents::create(&app.store, &caller.tenant, id, &new, app.clock.now()).await?;
     let tag = view::etag(&agent);

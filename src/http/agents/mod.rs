@@ -17,6 +17,7 @@ use super::AppState;
 use super::extract::Checks;
 use crate::domain::agent::{Agent, AgentSpec};
 use crate::domain::caller::Caller;
+use crate::domain::id::TenantId;
 use crate::engine::Engine;
 use crate::error::AgentlingError;
 use crate::store;
@@ -33,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 }
 
 /// Refuses an agent that cannot be stored, with everything that is wrong with it.
-fn check(engine: &Engine, spec: &AgentSpec) -> Result<(), AgentlingError> {
+async fn check(engine: &Engine, tenant: &TenantId, spec: &AgentSpec) -> Result<(), AgentlingError> {
     let mut checks = Checks::new();
     spec::check(spec, "", &mut checks);
     let of_tools = match engine.check_agent(spec, "") {
@@ -43,7 +44,9 @@ fn check(engine: &Engine, spec: &AgentSpec) -> Result<(), AgentlingError> {
         }
         other => other,
     };
-    checks.finish().and(of_tools)
+    checks.finish().and(of_tools)?;
+    engine.check_secrets(tenant, spec, "").await?;
+    engine.check_skills(tenant, spec).await
 }
 
 /// The agent that a path names, at its newest version.

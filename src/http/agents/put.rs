@@ -23,7 +23,7 @@ use crate::store::agents::{self, Behind};
     responses((status = 200, description = "The agent, at its new version", body = AgentView)),
     extensions(("x-problems" = json!(["gone", "id-conflict", "version-conflict",
         "tool-name-conflict", "invalid-tool-schema", "schema-too-complex", "remote-ref-forbidden",
-        "egress-denied", "invalid-header-name"]))))]
+        "egress-denied", "invalid-header-name", "unknown-agent"]))))]
 pub(super) async fn put(
     State(app): State<AppState>,
     caller: Scoped<AgentsWrite>,
@@ -36,7 +36,8 @@ pub(super) async fn put(
         return Err(AgentlingError::Gone { kind: "agent" }.into());
     }
     if_match.check(&view::etag(&seen))?;
-    check(&app.engine, &new)?;
+    check(&app.engine, &caller.tenant, &new).await?;
+    app.engine.check_sub_agents(&caller.tenant, &new, "").await?;
     let behind = if if_match == IfMatch::Absent { Behind::Newest } else { Behind::Seen };
     let (place, now) = ((&seen, behind), app.clock.now());
     let added = agents::add_version(&app.store, &caller.tenant, place, &new, now).await;

@@ -12,7 +12,8 @@ use crate::domain::memory::Finding;
 use crate::domain::model::{ModelSettings, ModelSpec, Provider};
 use crate::domain::provider::Wire;
 use crate::domain::script::ScriptCall;
-use crate::domain::tool::FINAL_ANSWER;
+use crate::domain::skill::LOAD_SKILL;
+use crate::domain::tool::{FINAL_ANSWER, ToolSpec};
 use crate::http::extract::Checks;
 use crate::http::limits;
 
@@ -53,6 +54,9 @@ fn model(model: &ModelSpec, at: &str, checks: &mut Checks) {
     let scripted = model.provider == Provider::Scripted || model.script.is_empty();
     let message = "only the provider `scripted` takes a script";
     checks.require(scripted, &format!("{at}/script"), "not_applicable", message);
+    let keyed = model.provider != Provider::Scripted || model.api_key.is_none();
+    let message = "the provider `scripted` takes no key";
+    checks.require(keyed, &format!("{at}/api_key"), "not_applicable", message);
     settings(&model.settings, model.provider.wire(), &format!("{at}/settings"), checks);
     for (index, turn) in model.script.iter().enumerate() {
         for (nth, call) in turn.tool_calls.iter().enumerate() {
@@ -96,14 +100,17 @@ fn script_call(call: &ScriptCall, at: &str, checks: &mut Checks) {
 fn tool_choice(spec: &AgentSpec, settings: &ModelSettings, at: &str, checks: &mut Checks) {
     let Some(choice) = settings.tool_choice.as_deref() else { return };
     let known = ["auto", "none", "required", FINAL_ANSWER].contains(&choice)
-        || spec.tools.iter().any(|tool| tool.tool_name() == choice);
+        || (choice == LOAD_SKILL && !spec.skills.is_empty())
+        || spec.tools.iter().any(|tool| tool.tool_name() == Some(choice))
+        // What an MCP server names its tools is known only when a run begins.
+        || spec.tools.iter().any(|tool| matches!(tool, ToolSpec::Mcp(_)));
     if !known {
         let message = "must be `auto`, `none`, `required` or the name of a tool of the agent";
         checks.add(Finding::new(at, "unknown_value", message));
     }
 }
 
-/// The operator's own network is open to providers, so only the form counts.
+/// Only the form counts here; where it may lead is for the engine to say.
 fn is_base_url(text: &str) -> bool {
     text.len() <= limits::URL_BYTES
         && Url::parse(text).is_ok_and(|url| {
@@ -184,6 +191,12 @@ mod tests {
                 json!({ "provider": "openai", "name": "m", "script": [{ "text": "x" }] });
         });
         assert_eq!(found, ["/agent/model/script"]);
+    }
+
+    #[test]
+    fn a_script_needs_no_key() {
+        let found = places(|spec| spec["model"]["api_key"] = json!({ "secret": "key" }));
+        assert_eq!(found, ["/agent/model/api_key"]);
     }
 
     #[test]

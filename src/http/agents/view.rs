@@ -9,6 +9,7 @@ use crate::domain::budget::Budget;
 use crate::domain::id::AgentId;
 use crate::domain::model::ModelSpec;
 use crate::domain::redaction::RedactionRule;
+use crate::domain::skill::SkillRef;
 use crate::domain::thread::{Announce, FramingPolicy};
 use crate::domain::tool::ToolSpec;
 use crate::http::time::Time;
@@ -42,6 +43,8 @@ pub(super) struct AgentView {
     instructions: Option<String>,
     /// What it may do.
     tools: Vec<ToolSpec>,
+    /// The skills it may load.
+    skills: Vec<SkillRef>,
     /// JSON Schema that the answer must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -89,6 +92,7 @@ impl From<Agent> for AgentView {
             model,
             instructions,
             tools,
+            skills,
             output_schema,
             max_steps,
             model_timeout_ms,
@@ -117,6 +121,7 @@ impl From<Agent> for AgentView {
             model,
             instructions,
             tools,
+            skills,
             output_schema,
             max_steps,
             model_timeout_ms,

@@ -57,6 +57,8 @@ scopes! {
     MemoryWrite = MemoryWrite,
     MemorySystem = MemorySystem,
     LedgerRead = LedgerRead,
+    ToolsWrite = ToolsWrite,
+    SecretsWrite = SecretsWrite,
     AdminOnly = Admin,
 }
 

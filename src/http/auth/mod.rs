@@ -25,7 +25,7 @@ pub use key::{ApiKey, Pepper};
 pub use keys::{KeyLookup, KeySource};
 pub use layer::{
     AdminOnly, AgentsRead, AgentsWrite, LedgerRead, MemoryRead, MemorySystem, MemoryWrite,
-    NeedsScope, RunsRead, RunsWrite, Scoped, authenticate,
+    NeedsScope, RunsRead, RunsWrite, Scoped, SecretsWrite, ToolsWrite, authenticate,
 };
 
 /// Decides who a caller is.

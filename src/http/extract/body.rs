@@ -161,13 +161,18 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 fn is_plain_json(value: &str) -> bool {
+    is_utf8_of("application/json", value)
+}
+
+/// Whether a `Content-Type` is this one, in UTF-8.
+pub(super) fn is_utf8_of(media_type: &str, value: &str) -> bool {
     let mut pieces = value.split(';').map(str::trim);
-    let json = pieces.next().is_some_and(|name| name.eq_ignore_ascii_case("application/json"));
+    let fits = pieces.next().is_some_and(|name| name.eq_ignore_ascii_case(media_type));
     let utf8 = pieces.filter_map(|piece| piece.split_once('=')).all(|(name, value)| {
         !name.trim().eq_ignore_ascii_case("charset")
             || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
     });
-    json && utf8
+    fits && utf8
 }
 
 /// Reads a body and stops at the first byte too many.

@@ -4,6 +4,7 @@ mod body;
 mod checks;
 mod headers;
 mod json;
+mod markdown;
 mod params;
 mod pointer;
 mod query;
@@ -15,5 +16,6 @@ pub use body::{Body, EmptyObject, HashedBody, LargeBody, LargeText, OptionalBody
 pub use checks::Checks;
 pub use headers::{IdempotencyKey, IfMatch, IfNoneMatch, LastEventId, Prefer};
 pub(super) use json::too_deep;
+pub use markdown::JsonOrMarkdown;
 pub use params::{PathId, PathIdAndName, PathIdAndNth, PathIds, PathPair};
 pub use query::{ListParams, PageParams, Query, in_order};

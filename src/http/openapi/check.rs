@@ -8,7 +8,8 @@ use super::PROBLEMS;
 use crate::http::problem::ProblemKind;
 
 /// Unions that have no tag on purpose: they are told apart by their JSON type.
-const UNTAGGED: &[&str] = &["RetryContent", "RunInput", "LoadableMemory"];
+const UNTAGGED: &[&str] =
+    &["RetryContent", "RunInput", "LoadableMemory", "Approval", "HeaderSource", "SkillRef"];
 
 /// Everything that is wrong with a document.
 pub fn findings(document: &Value) -> Vec<String> {

@@ -36,8 +36,12 @@ pub use problems::PROBLEMS;
         (name = "steps", description = "The entries of a thread's history"),
         (name = "requests", description = "What was sent to models, and what came back"),
         (name = "prompts", description = "What a model would be sent, without asking it"),
+        (name = "secrets", description = "What is sent to tools and models, and never told"),
+        (name = "tools", description = "Tools by themselves"),
+        (name = "mcp-servers", description = "MCP servers whose tools agents may use"),
         (name = "webhooks", description = "Endpoints that events of runs are told to"),
         (name = "schedules", description = "Runs that the clock starts"),
+        (name = "skills", description = "Instructions and tools that agents load when a task calls for them"),
         (name = "budgets", description = "What runs may use up"),
         (name = "keys", description = "API keys"),
         (name = "health", description = "Whether the server works and takes work")

@@ -67,6 +67,8 @@ fn a_tagged_union_becomes_references_with_a_discriminator() {
     let mapping = json!({
         "http": "#/components/schemas/HttpTool",
         "client": "#/components/schemas/ClientTool",
+        "mcp": "#/components/schemas/McpTool",
+        "agent": "#/components/schemas/AgentTool",
         "builtin": "#/components/schemas/BuiltinTool",
     });
     assert_eq!(tools["discriminator"], json!({ "propertyName": "kind", "mapping": mapping }));

@@ -98,7 +98,7 @@ problems! {
     UriTooLong = 414 "uri-too-long" "URI too long"
         "The request target has more than `limit` bytes. Use shorter filters.";
     UnsupportedMediaType = 415 "unsupported-media-type" "Unsupported media type"
-        "Bodies are `application/json` in UTF-8, without `Content-Encoding`. Set `Content-Type: application/json`.";
+        "Bodies are `application/json` in UTF-8, or `text/markdown` where the operation says so, without `Content-Encoding`. Set `Content-Type: application/json`.";
     MisdirectedRequest = 421 "misdirected-request" "Misdirected request"
         "A server without API keys answers only to `localhost`, `127.0.0.1` and `[::1]`, so that no web page can reach it under another name. Use one of these, or set up a key.";
     ValidationFailed = 422 "validation-failed" "Validation failed"
@@ -113,6 +113,8 @@ problems! {
         "The memory document does not validate; the thread is unchanged. `errors` lists what is wrong, each with a JSON pointer.";
     MemoryVersionUnsupported = 422 "memory-version-unsupported" "Memory version not supported"
         "The memory document has a format version that this server does not know. Export it in a version that `detail` names.";
+    SkillLoadError = 422 "skill-load-error" "Skill does not load"
+        "The front matter of the `SKILL.md` is not what it has to be: a YAML mapping between two lines that are exactly `---`, with `name` and `description`, and with `tools` and `metadata` where wanted. `errors` says what is wrong and where.";
     InvalidToolSchema = 422 "invalid-tool-schema" "Invalid JSON Schema"
         "A schema is not a valid JSON Schema, or uses what is not supported here. `errors` points to it.";
     SchemaTooComplex = 422 "schema-too-complex" "JSON Schema too complex"
@@ -125,6 +127,8 @@ problems! {
         "The run has no call with this id. The calls that wait are listed in `requires_action` of the run.";
     UnknownAgent = 422 "unknown-agent" "Unknown agent"
         "The request names an agent that does not exist, or one of another tenant. Check `agent_id`.";
+    ToolCallError = 422 "tool-call-error" "Tool call failed"
+        "The tool that was tried out failed. `outcome` says how: its kind, and the type and message of the error, as a run would tell them to a model. In a run such a failure is an observation, and no problem.";
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
         "A tool's header is not a valid header, or is one that the server sets itself. `errors` points to it.";
     RateLimited = 429 "rate-limited" "Too many requests"
@@ -143,8 +147,14 @@ problems! {
         "The run was picked up several times and never got on, so it was given up. Its history is readable. The operator finds the cause in the log under `error_id`.";
     FramingViolation = 500 "framing-violation" "Frame broken"
         "A request to the model was not sent, because a check found text of someone else that breaks out of a frame in it. That is a fault of the server; the request and where its bytes come from are in the ledger. The operator finds the cause in the log under `error_id`.";
+    SecretsNotConfigured = 501 "secrets-not-configured" "Secrets not set up"
+        "The server keeps no secrets, because its operator has set no key to seal them with. The operator sets `AGENTLING_SECRET_KEYS` or `AGENTLING_SECRET_KEYS_FILE`.";
     ModelError = 502 "model-error" "Model failed"
         "The model provider failed or refused for good. `provider`, `provider_status` and `kind` say how. The run's history is intact and can be continued by a new run.";
+    McpUnavailable = 502 "mcp-unavailable" "MCP server not available"
+        "The MCP server cannot be reached, refuses the connection, or does not answer as such a server does; `detail` says which. Check its URL and headers, and try again.";
+    SecretUnavailable = 502 "secret-unavailable" "Secret not available"
+        "The model was not asked, because the secret that is its key does not exist, is not bound to the model's origin, or cannot be opened with the keys that the server has. Store the secret again, or give the model another one, and start a new run. The operator finds the cause in the log under `error_id`.";
     Overloaded = 503 "overloaded" "Overloaded"
         "The server has more work than it can take. Try again after `Retry-After`.";
     Draining = 503 "draining" "Shutting down"

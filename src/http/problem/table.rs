@@ -21,6 +21,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
             listed(Kind::MemoryVersionUnsupported, &inner.findings)
         }
         Error::MemoryLoad(inner) => listed(Kind::MemoryLoadError, &inner.findings),
+        Error::SkillLoad(inner) => listed(Kind::SkillLoadError, &inner.findings),
         Error::Invalid(findings) => listed(Kind::ValidationFailed, findings),
         Error::NotFound { .. } => say(Kind::NotFound),
         Error::Gone { .. } => say(Kind::Gone),
@@ -45,11 +46,17 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::IdConflict(_) => say(Kind::IdConflict),
         Error::PreconditionFailed => say(Kind::PreconditionFailed),
         Error::UnknownAgent => say(Kind::UnknownAgent),
+        Error::UnknownSubAgent(place) => at(Kind::UnknownAgent, place),
         Error::InvalidToolSchema(place) => at(Kind::InvalidToolSchema, place),
         Error::SchemaTooComplex(place) => at(Kind::SchemaTooComplex, place),
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
+        Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
+        Error::McpUnavailable(_) => say(Kind::McpUnavailable),
+        Error::ToolCall(outcome) => {
+            say(Kind::ToolCallError).member(|view| view.outcome = Some(outcome.clone()))
+        }
         Error::Overloaded => say(Kind::Overloaded),
         Error::Draining => say(Kind::Draining),
         Error::StreamCursorAhead { last } => {
@@ -84,7 +91,10 @@ fn of_store(error: &StoreError) -> Problem {
 fn of_conflict(conflict: &Conflict) -> Problem {
     let say = |kind| Problem::new(kind, conflict.to_string());
     match conflict {
-        Conflict::AgentNameTaken | Conflict::IdTaken => say(Kind::IdConflict),
+        Conflict::AgentNameTaken
+        | Conflict::McpServerNameTaken
+        | Conflict::SkillNameTaken
+        | Conflict::IdTaken => say(Kind::IdConflict),
         Conflict::IdempotencyInProgress => say(Kind::IdempotencyInProgress),
         Conflict::IdempotencyKeyReused => say(Kind::IdempotencyKeyReused),
         Conflict::BudgetExhausted => say(Kind::BudgetExhausted),
@@ -127,6 +137,8 @@ fn model(
         Kind::ModelTimeout
     } else if kind == ModelErrorKind::FramingViolation {
         Kind::FramingViolation
+    } else if kind == ModelErrorKind::SecretUnavailable {
+        Kind::SecretUnavailable
     } else {
         Kind::ModelError
     };

@@ -11,12 +11,18 @@ use crate::domain::id::{CallId, ErrorId, RunId};
 use crate::domain::memory::MemoryLoadError;
 use crate::domain::model::{ModelError, ModelErrorKind, Provider};
 use crate::domain::run::{FailureCause, RunStatus};
+use crate::domain::skill::SkillFile;
+use crate::domain::tool::{OutcomeKind, ToolOutcome};
 use crate::store::{Conflict, StoreError};
 
 const ID: Uuid = Uuid::from_u128(7);
 
 fn finding() -> Finding {
     Finding::new("/a", "code", "words")
+}
+
+fn outcome() -> ToolOutcome {
+    ToolOutcome::not_run(CallId("call_1".to_owned()), "look", OutcomeKind::Timeout, None)
 }
 
 fn failure(cause: FailureCause) -> RunFailure {
@@ -32,6 +38,7 @@ fn memory(unsupported_version: bool) -> AgentlingError {
 }
 
 /// An error of every kind with the slug it becomes.
+#[expect(clippy::too_many_lines, reason = "one line an error")]
 fn samples() -> Vec<(AgentlingError, &'static str)> {
     use AgentlingError as E;
     let status = RunStatus::Completed;
@@ -46,7 +53,10 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (unknown.into(), "outcome-unknown"),
         (other.into(), "internal"),
         (conflict(Conflict::AgentNameTaken), "id-conflict"),
+        (SkillFile::read("---").unwrap_err().into(), "skill-load-error"),
         (conflict(Conflict::IdTaken), "id-conflict"),
+        (conflict(Conflict::McpServerNameTaken), "id-conflict"),
+        (E::McpUnavailable("it is away".to_owned()), "mcp-unavailable"),
         (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
         (conflict(Conflict::IdempotencyInProgress), "idempotency-in-progress"),
@@ -78,11 +88,13 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (E::TenantQueueFull { limit: 1_000 }, "tenant-queue-full"),
         (E::BudgetExhausted, "budget-exhausted"),
         (E::UnknownAgent, "unknown-agent"),
+        (E::UnknownSubAgent(finding()), "unknown-agent"),
         (E::invalid("/a", "code", "words"), "validation-failed"),
         (E::InvalidToolSchema(finding()), "invalid-tool-schema"),
         (E::SchemaTooComplex(finding()), "schema-too-complex"),
         (E::RemoteRefForbidden(finding()), "remote-ref-forbidden"),
         (E::EgressDenied(finding()), "egress-denied"),
+        (E::ToolCall(Box::new(outcome())), "tool-call-error"),
         (E::InvalidHeaderName(finding()), "invalid-header-name"),
         (E::RunFailed(failure(model(ModelErrorKind::Auth))), "model-error"),
         (E::RunFailed(failure(model(ModelErrorKind::Timeout))), "model-timeout"),

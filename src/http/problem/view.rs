@@ -9,9 +9,10 @@ use crate::domain::id::{ErrorId, RunId};
 use crate::domain::memory::Finding;
 use crate::domain::model::{ModelErrorKind, Provider};
 use crate::domain::run::RunStatus;
+use crate::domain::tool::ToolOutcome;
 
 /// What went wrong (RFC 9457). More members may be added.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemView {
     /// The kind of problem: a path on this server where it is explained.
@@ -66,6 +67,9 @@ pub struct ProblemView {
     /// How the model failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ModelErrorKind>,
+    /// How the call of a tool that was tried out ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Box<ToolOutcome>>,
 }
 
 impl ProblemView {
@@ -89,6 +93,7 @@ impl ProblemView {
             provider: None,
             provider_status: None,
             kind: None,
+            outcome: None,
         }
     }
 }

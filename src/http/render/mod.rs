@@ -28,7 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 /// nothing but the input; no model is called and nothing is written. Of a run under way, the steps that
 /// are complete are told. What the rules of redaction keep from callers (channel `api`) is left out as well,
 /// and where they keep it from callers alone, a run's request has other bytes. Of a conversation that does not fit the model, a run would send a shorter form
-/// where the agent's `context_strategy` has one; here it is whole. A stored agent takes the scope
+/// where the agent's `context_strategy` has one; here it is whole. MCP servers that the agent uses are asked
+/// for their tools now, as a run that begins now would; one that cannot be asked is left out. A stored agent takes the scope
 /// `agents:read` as well, and a document that speaks in the system voice `memory:system`.
 #[utoipa::path(post, path = "/v1/render", tag = "prompts", operation_id = "prompts_render",
     request_body = NewRender,

@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 
 use super::view::RunView;
 use crate::domain::agent::Metadata;
-use crate::domain::id::{AgentId, ThreadId};
+use crate::domain::id::{AgentId, RunId, ThreadId};
 use crate::domain::page::ListFilter;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::RunStatus;
@@ -38,6 +38,9 @@ pub(super) struct ListRuns {
     /// Only on this thread.
     #[serde(default)]
     thread_id: Option<ThreadId>,
+    /// Only the sub-runs of this run.
+    #[serde(default)]
+    parent_run_id: Option<RunId>,
     /// Only created after this moment.
     #[serde(default)]
     created_after: Option<DateTime<Utc>>,
@@ -76,6 +79,6 @@ impl ListRuns {
             created_before: self.created_before,
         })?;
         let Self { status, agent_id: agent, thread_id: thread, .. } = *self;
-        Ok(RunFilter { status, agent, thread, common })
+        Ok(RunFilter { status, agent, thread, parent: self.parent_run_id, common })
     }
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::budget::Budget;
-use crate::domain::id::{AgentId, KeyId, RunId, ThreadId, WebhookId};
+use crate::domain::id::{KeyId, RunId, ThreadId, WebhookId};
 use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
@@ -200,10 +200,6 @@ pub(in crate::http) fn which_agent(
 ) -> WhichAgent {
     match (inline, id) {
         (Some(agent), _) => WhichAgent::Inline(Box::new(agent)),
-        (None, id) => {
-            let id = id.unwrap_or_default();
-            let which = id.parse::<AgentId>().map_or_else(|_| AgentRef::Name(id), AgentRef::Id);
-            WhichAgent::Stored(which, version)
-        }
+        (None, id) => WhichAgent::Stored(AgentRef::of(&id.unwrap_or_default()), version),
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::Answers;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
-use crate::http::extract::{Body, Checks, PathId};
+use crate::http::extract::{Checks, LargeBody, PathId};
 use crate::http::limits;
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
@@ -89,7 +89,7 @@ pub(super) async fn post_tool_results(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,
     PathId(id): PathId<RunId>,
-    Body(new): Body<NewToolResults>,
+    LargeBody(new): LargeBody<NewToolResults>,
 ) -> Result<Reply<RunView>, Problem> {
     let (reason, key) = (WaitReason::ToolResults, caller.key);
     let answers = Answers { reason, answers: new.answers()?, key };

@@ -15,6 +15,7 @@ use crate::domain::model::Usage;
 use crate::domain::money::Money;
 use crate::domain::run::{Run, RunStatus, StopReason, Stopped};
 use crate::domain::step::{InputPart, Step, StepContent};
+use crate::domain::sub_run::SubRun;
 use crate::domain::tool::ToolOutcome;
 use crate::domain::wait::RequiresAction;
 use crate::engine::Told;
@@ -36,6 +37,12 @@ pub(crate) struct RunView {
     /// The agent's version; absent for an agent that was defined by the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_version: Option<i32>,
+    /// The run that started it; only of a sub-run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_run_id: Option<RunId>,
+    /// The call that it is the answer to; only of a sub-run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_tool_call_id: Option<CallId>,
     /// Where it stands.
     status: RunStatus,
     /// Why it completed.
@@ -57,6 +64,9 @@ pub(crate) struct RunView {
     /// What it waits for; only while its status is `requires_action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     requires_action: Option<RequiresAction>,
+    /// The sub-runs that it waits for. Nobody has to do anything for it, unless one of them says so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sub_runs: Vec<SubRun>,
     /// What was stopped; only of a run that was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
@@ -93,18 +103,28 @@ impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         let facts = run.facts;
         let waits = facts.status == RunStatus::RequiresAction;
+        let mut waiting = facts.requires_action;
+        let sub_runs = waiting
+            .as_mut()
+            .map(|waiting| std::mem::take(&mut waiting.sub_runs))
+            .unwrap_or_default();
+        let (parent_run_id, parent_tool_call_id) =
+            run.parent.map(|parent| (parent.run, parent.call)).unzip();
         Self {
             id: run.id,
             thread_id: run.thread_id,
             agent_id: run.agent_id,
             agent_version: run.agent_version,
+            parent_run_id,
+            parent_tool_call_id,
             status: facts.status,
             stop_reason: facts.stop_reason,
             input: None,
             answer: facts.answer,
             output: facts.output,
             error: facts.failure.as_ref().map(ProblemView::from),
-            requires_action: facts.requires_action.filter(|_| waits),
+            requires_action: waiting.filter(|_| waits),
+            sub_runs,
             stopped: facts.stopped,
             usage: facts.usage,
             cost: facts.cost,

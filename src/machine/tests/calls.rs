@@ -2,6 +2,8 @@
 
 use super::super::turn::RECLAIMS;
 use super::*;
+use crate::domain::limits::CALLS_AT_ONCE;
+use crate::domain::tool::CallState;
 
 fn tool(name: &str, attempt: u32) -> Effect {
     Effect::CallTool { call_id: id(name), attempt }
@@ -90,6 +92,30 @@ fn a_call_that_is_not_parallel_safe_makes_the_turn_ordered() {
     assert_eq!(play.end_call("a", 1)[1..], [started(&["b"])]);
     assert_eq!(play.end_call("b", 1)[1..], [started(&["c"])]);
     assert_eq!(play.end_call("c", 1)[1..], [recorded(1), turn(2, 1)]);
+}
+
+#[test]
+fn so_many_calls_are_under_way_at_once_and_no_more() {
+    let mut play = Play::thinking(LIMITS);
+    let names: Vec<String> = (0..CALLS_AT_ONCE + 2).map(|n| format!("c{n}")).collect();
+    let mut calls: Vec<_> = names.iter().map(|name| pure(name)).collect();
+    let by_client = WaitRules { by_client: true, ..WaitRules::NONE };
+    calls.push(PlannedCall { waits: by_client, ..pure("asked") });
+    play.ask(calls);
+    assert_eq!(under_way(&play).len(), CALLS_AT_ONCE);
+    assert_eq!(play.state.call(&id("asked")).unwrap().state(), CallState::Waiting);
+    // Whichever ends makes room for the next one.
+    assert_eq!(play.end_call("c7", 1)[1..], [started(&[&names[CALLS_AT_ONCE]])]);
+    assert_eq!(play.end_call("c0", 1)[1..], [started(&[&names[CALLS_AT_ONCE + 1]])]);
+    play.end_call("c1", 1);
+    assert_eq!(under_way(&play).len(), CALLS_AT_ONCE - 1);
+}
+
+/// What is due of the calls of a run: that they are called.
+fn under_way(play: &Play) -> Vec<Effect> {
+    let due = due(&play.state);
+    assert!(due.iter().all(|effect| matches!(effect, Effect::CallTool { .. })), "{due:?}");
+    due
 }
 
 #[test]

@@ -68,6 +68,7 @@ pub(super) fn history(journal: Vec<Record>) -> Vec<Record> {
         | Record::Compacted { .. }
         | Record::MessageGiven { .. }
         | Record::ActionRecorded { .. }
+        | Record::ToolsChanged { .. }
         | Record::RetryAsked { .. }
         | Record::Ended(_)
         | Record::Resumed => Some(record),

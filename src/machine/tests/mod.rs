@@ -289,6 +289,7 @@ fn call(name: &str, effect: EffectClass) -> PlannedCall {
         unparsable: false,
         waits: WaitRules::NONE,
         settled: None,
+        brings: Vec::new(),
     }
 }
 
@@ -398,6 +399,7 @@ fn outcomes(records: &[Record]) -> Vec<(CallId, OutcomeKind)> {
             | Record::Parked { .. }
             | Record::Unparked
             | Record::ActionRecorded { .. }
+            | Record::ToolsChanged { .. }
             | Record::RetryAsked { .. }
             | Record::Ended(_)
             | Record::Resumed => {}

@@ -8,7 +8,7 @@ use super::super::state::Call;
 use super::world::restored;
 use super::*;
 use crate::domain::tool::ToolFailure;
-use crate::domain::wait::{CallAnswer, GivenAnswer, OnInDoubt, WaitReason, WaitRules};
+use crate::domain::wait::{CallAnswer, Delegate, GivenAnswer, OnInDoubt, WaitReason, WaitRules};
 
 /// What there is beside the journal, and how much of it the worker knows.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,11 @@ pub(super) enum Deed {
     Budget(bool),
 }
 
+/// What a call starts a run of; which agent is of no account here.
+pub(super) fn delegate() -> Delegate {
+    Delegate { agent: uuid::Uuid::nil().into(), version: 1, timeout_ms: 1_000 }
+}
+
 pub(super) fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         6 => any::<usize>().prop_map(Deed::Answer),
@@ -45,9 +50,11 @@ pub(super) fn deed() -> impl Strategy<Value = Deed> {
 
 pub(super) fn rules() -> impl Strategy<Value = WaitRules> {
     let doubt = prop::sample::select(OnInDoubt::ALL);
-    let some = (prop::bool::weighted(0.3), prop::bool::weighted(0.3), doubt);
-    let some = some.prop_map(|(by_client, approval, on_in_doubt)| WaitRules {
-        by_client,
+    let whose = prop::sample::select(vec![0, 0, 0, 1, 2]);
+    let some = (whose, prop::bool::weighted(0.3), doubt);
+    let some = some.prop_map(|(whose, approval, on_in_doubt)| WaitRules {
+        by_client: whose == 1,
+        by_run: (whose == 2).then(delegate),
         approval,
         on_in_doubt,
         ..WaitRules::NONE

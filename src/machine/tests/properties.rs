@@ -116,6 +116,10 @@ impl Audit {
             }
             Record::CallEnded { outcome } => self.end(outcome),
             Record::ActionRecorded { turn } => self.record(*turn),
+            Record::ToolsChanged { added, .. } => {
+                assert!(self.has_reply && !self.is_recorded, "a reply brings tools");
+                assert!(!added.is_empty(), "something changes");
+            }
             Record::Ended(ending) => {
                 self.leave();
                 assert_eq!(self.unheard, 0, "a message is followed by a turn");
@@ -141,6 +145,7 @@ impl Audit {
                 call.effect == EffectClass::AtMostOnce
                     && call.waits.on_in_doubt != OnInDoubt::Observe
             }
+            WaitReason::SubRuns => call.waits.by_run.is_some() && self.may_run(call),
             WaitReason::BudgetExhausted => false,
         };
         assert!(is_right, "{call_id} has to wait for {reason}");
@@ -262,7 +267,8 @@ impl Audit {
         let before = self.running.insert(call_id.clone(), attempt);
         assert_eq!(before, None, "{call_id} starts once");
         let call = &self.calls[call_id];
-        assert!(self.may_run(call) && !call.waits.by_client, "{call_id} may run");
+        let is_elsewhere = call.waits.by_client || call.waits.by_run.is_some();
+        assert!(self.may_run(call) && !is_elsewhere, "{call_id} may run");
         assert!(!self.waiting.contains_key(call_id), "{call_id} waits no more");
         let is_alone = |call: &PlannedCall| call.settled.is_none() && !call.parallel_safe;
         let is_ordered = !self.limits.parallel_tools || self.calls.values().any(is_alone);

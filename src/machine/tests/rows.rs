@@ -54,6 +54,7 @@ struct Rows {
     turn: Option<Record>,
     fallback: Option<Record>,
     calls: Vec<CallRow>,
+    tools: Option<Record>,
     parked: Option<Record>,
     end: Option<Record>,
 }
@@ -108,6 +109,8 @@ impl Rows {
                 let row = self.row(&outcome.tool_call_id);
                 (row.outcome, row.waits) = (Some(outcome.clone()), None);
             }
+            // Its step stands behind that of the calls, whenever it was written.
+            Record::ToolsChanged { .. } => self.tools = Some(record.clone()),
             Record::TaskGiven { .. }
             | Record::SystemSaid { .. }
             | Record::Compacted { .. }
@@ -132,6 +135,7 @@ impl Rows {
     /// Puts the calls of the turn behind its reply, in call order.
     fn flush(&mut self) {
         self.made.extend(self.calls.drain(..).flat_map(CallRow::records));
+        self.made.extend(self.tools.take());
     }
 }
 

@@ -118,6 +118,32 @@ fn a_usable_reply_makes_the_retries_count_from_the_beginning() {
     assert_eq!(records[1..], [recorded(5), no_output(5), turn(6, 1)]);
 }
 
+/// A settled call that brings a tool of this name.
+fn loading(name: &str, tool: &str) -> PlannedCall {
+    let loaded = ToolOutcome { attempts: 0, ..done(name) };
+    PlannedCall { brings: vec![tool.to_owned()], ..settled(pure(name), loaded) }
+}
+
+#[test]
+fn what_the_calls_of_a_reply_bring_is_on_record_with_it_and_once() {
+    let mut play = Play::thinking(LIMITS);
+    let calls = vec![loading("a", "x"), pure("b"), loading("c", "y")];
+    let records = play.ask(calls);
+    let added = vec!["x".to_owned(), "y".to_owned()];
+    assert_eq!(records[1], Record::ToolsChanged { added, removed: Vec::new() });
+    let later = play.end_call("b", 1);
+    assert!(!later.iter().any(|record| matches!(record, Record::ToolsChanged { .. })), "{later:?}");
+}
+
+#[test]
+fn a_truncated_reply_brings_nothing() {
+    let mut play = Play::thinking(LIMITS);
+    let calls = vec![loading("a", "x")];
+    let cut = asking(&calls, FinishReason::Length);
+    let records = play.reply_with(cut, calls, None);
+    assert!(!records.iter().any(|record| matches!(record, Record::ToolsChanged { .. })));
+}
+
 #[test]
 fn no_call_of_a_truncated_reply_runs() {
     let mut play = Play::thinking(Limits { max_steps: 9, ..LIMITS });

@@ -1,6 +1,6 @@
 //! Rules about waiting: what a call waits for, what an answer leads to, and when a run waits.
 
-use super::outside::answer_for;
+use super::outside::{answer_for, delegate};
 use super::*;
 use crate::domain::tool::CallState;
 use crate::domain::wait::{CallAnswer, GivenAnswer, OnInDoubt, WaitReason};
@@ -11,6 +11,10 @@ fn waiting(planned: PlannedCall, rules: WaitRules) -> PlannedCall {
 
 fn client(name: &str) -> PlannedCall {
     waiting(pure(name), WaitRules { by_client: true, ..WaitRules::NONE })
+}
+
+fn delegated(name: &str) -> PlannedCall {
+    waiting(pure(name), WaitRules { by_run: Some(delegate()), ..WaitRules::NONE })
 }
 
 fn guarded(name: &str) -> PlannedCall {
@@ -288,4 +292,31 @@ fn stopping_a_run_that_waits_closes_its_calls_by_what_is_known_of_them() {
 fn a_call_says_that_it_waits() {
     let (play, _) = asking_for(vec![client("a")]);
     assert_eq!(play.state.calls()[0].state(), CallState::Waiting);
+}
+
+#[test]
+fn what_a_caller_has_to_do_is_said_before_what_sub_runs_do() {
+    let (_, records) = asking_for(vec![delegated("a"), client("b")]);
+    let last = &records[records.len() - 3..];
+    let (first, second) = (waits("a", WaitReason::SubRuns), waits("b", WaitReason::ToolResults));
+    assert_eq!(last, [first, second, parked(WaitReason::ToolResults)]);
+    let (_, records) = asking_for(vec![delegated("a")]);
+    assert_eq!(records.last(), Some(&parked(WaitReason::SubRuns)));
+}
+
+#[test]
+fn the_end_of_a_sub_run_is_the_outcome_of_its_call_and_a_sub_run_that_is_given_up_is_in_doubt() {
+    let (play, _) = asking_for(vec![delegated("a")]);
+    let answer = answer_for(WaitReason::SubRuns, 0);
+    let records = claimed(&play, &[answered("a", WaitReason::SubRuns, 0, answer)]);
+    let ended = |records: &[Record]| {
+        records.iter().find_map(|record| {
+            let Record::CallEnded { outcome } = record else { return None };
+            Some((outcome.kind, outcome.attempts))
+        })
+    };
+    assert_eq!(ended(&records), Some((OutcomeKind::Success, 1)));
+    for input in [Input::Cancelled, Input::Interrupted { partial: None }] {
+        assert_eq!(ended(&with(&play, input, &[])), Some((OutcomeKind::InDoubt, 1)));
+    }
 }

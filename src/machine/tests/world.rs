@@ -44,6 +44,7 @@ pub(super) enum Settled {
     Unparsable,
     Refused,
     Answered,
+    Loaded,
 }
 
 /// One thing that happens to a run.
@@ -347,12 +348,17 @@ impl CallShape {
                 let kind = OutcomeKind::UnknownTool;
                 settled(pure(name), ToolOutcome::not_run(id(name), "look", kind, None))
             }
+            Some(Settled::Loaded) => PlannedCall {
+                brings: vec![format!("tool_{name}")],
+                ..settled(pure(name), ToolOutcome { attempts: 0, ..done(name) })
+            },
             Some(Settled::Answered) => final_answer(name, text_output("Rainy.")),
         };
         let arguments = if self.same { "{}".to_owned() } else { planned.arguments };
         let (parallel_safe, waits) = (self.parallel_safe, self.waits);
-        // What a caller runs is never sent.
-        let effect = if waits.by_client { EffectClass::Pure } else { self.effect };
+        // What a caller or a sub-run does is never sent.
+        let is_elsewhere = waits.by_client || waits.by_run.is_some();
+        let effect = if is_elsewhere { EffectClass::Pure } else { self.effect };
         PlannedCall { arguments, effect, parallel_safe, waits, ..planned }
     }
 }
@@ -372,6 +378,7 @@ fn call_shape() -> impl Strategy<Value = CallShape> {
         2 => Just(Some(Settled::Unparsable)),
         2 => Just(Some(Settled::Refused)),
         1 => Just(Some(Settled::Answered)),
+        2 => Just(Some(Settled::Loaded)),
     ];
     (effect, prop::bool::weighted(0.8), settled, prop::bool::weighted(0.3), rules()).prop_map(
         |(effect, parallel_safe, settled, same, waits)| CallShape {

@@ -225,7 +225,7 @@ async fn dropping_the_call_hangs_up() {
         assert_eq!(sent, Some(Ok(())));
     };
     tokio::select! {
-        answer = models.call(&call, &mut on_delta) => panic!("{answer:?}"),
+        answer = models.call(&call, None, &mut on_delta) => panic!("{answer:?}"),
         begun = has_begun => begun.unwrap(),
     }
     server.hung_up.recv().await.unwrap();

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::System;
 use crate::domain::model::{ModelSettings, ModelSpec, ProfileOverrides, Provider};
+use crate::egress::EgressPolicy;
 use crate::provider::{Attempt, Bounds, ModelCall, Models, ProviderKeys, client};
 use crate::wire::{Block, DeltaPiece, Profile, Prompt, PromptTurn, Role};
 
@@ -147,6 +148,7 @@ pub(in crate::provider) fn spec(provider: Provider) -> ModelSpec {
         provider,
         name: "m".to_owned(),
         base_url: None,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),
@@ -187,13 +189,14 @@ pub(super) fn models(keys: ProviderKeys) -> Models {
         reply: 100_000,
         ..Bounds::default()
     };
-    let http = client::http_client().unwrap();
+    let policy = Arc::new(EgressPolicy::default().with_any_model(true));
+    let http = client::http_client(policy).unwrap();
     Models::new(http, keys, Arc::new(System::new())).with_bounds(bounds)
 }
 
 /// Makes a call and collects what it handed on.
 pub(super) async fn ask(models: &Models, call: &ModelCall) -> (Attempt, Vec<DeltaPiece>) {
     let mut pieces = Vec::new();
-    let answer = models.call(call, &mut |piece| pieces.push(piece)).await;
+    let answer = models.call(call, None, &mut |piece| pieces.push(piece)).await;
     (answer, pieces)
 }

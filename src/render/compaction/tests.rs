@@ -26,6 +26,7 @@ fn model() -> ModelSpec {
         provider: Provider::Openai,
         name: "m".to_owned(),
         base_url: None,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings { stop: vec!["x".to_owned()], ..ModelSettings::default() },
         script: Vec::new(),

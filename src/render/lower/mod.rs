@@ -198,7 +198,8 @@ impl<'a> Conversation<'a> {
                 self.say_as_system(&self.marked(&system.text, Voice::System));
             }
             StepContent::Context(block) => self.change_context(block),
-            StepContent::Tools(tools) => self.announce(tools),
+            // It may stand between a reply and the answer that this reply gave.
+            StepContent::Tools(tools) => self.announce(tools, before),
             // It was told in place of what it stands for.
             StepContent::Summary(_) => self.answered = before,
             StepContent::Final(answer) => self.append_final(answer, &before),
@@ -249,7 +250,8 @@ impl<'a> Conversation<'a> {
     /// has to vouch that there was such a tool, or the words of whoever reports the change would be
     /// said in the system voice; and the name must look like one of a tool, since no declaration is
     /// there to have checked it.
-    fn announce(&mut self, change: &ToolsStep) {
+    fn announce(&mut self, change: &ToolsStep, answered: Answered) {
+        self.answered = answered;
         let is_declared = |name: &str| self.lowering.tools.iter().any(|tool| tool.name == name);
         let removed = change.removed.iter().map(String::as_str);
         let removed = removed.filter(|name| {

@@ -25,9 +25,11 @@ use std::sync::Arc;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::domain::message::Reply;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
+use crate::domain::tool::ToolOutcome;
 use placeholder::{Mark, Marks};
 use rules::{Matcher, Rule, bit};
 use scan::{Hit, Scan};
@@ -68,9 +70,10 @@ impl Redactor {
     pub fn of(rules: &Arc<Rules>, key: PlaceholderKey) -> Self {
         let (mut placeholders, mut marks) = (Vec::new(), Marks::default());
         for rule in &rules.list {
-            let placeholder = match &rule.matcher {
-                Matcher::Value(value) => key.placeholder(&rule.name, value),
-                Matcher::Pattern(_) | Matcher::Field(_) => String::new(),
+            let placeholder = match (&rule.stand_in, &rule.matcher) {
+                (Some(stand_in), _) => stand_in.clone(),
+                (None, Matcher::Value(value)) => key.placeholder(&rule.name, value),
+                (None, Matcher::Pattern(_) | Matcher::Field(_)) => String::new(),
             };
             if placeholder.is_empty() {
                 marks.numbered.insert(rule.name.clone());
@@ -112,6 +115,18 @@ impl Redactor {
         let patterns = self.pattern_hits(channel, window, 0, &scan.placeholders);
         scan.hits.extend(patterns);
         self.replaced(text, scan.hits, tally)
+    }
+
+    /// Bytes that came from elsewhere as they may leave through a channel. Every byte is looked at as a
+    /// character of its own, so that bytes that are no text pass unharmed.
+    pub fn bytes<'b>(&self, channel: RedactionChannel, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let text: String = bytes.iter().copied().map(char::from).collect();
+        match self.text(channel, &text) {
+            Cow::Borrowed(_) => Cow::Borrowed(bytes),
+            Cow::Owned(shown) => {
+                Cow::Owned(shown.chars().filter_map(|letter| u8::try_from(letter).ok()).collect())
+            }
+        }
     }
 
     /// JSON text as it may leave through a channel. What needs no redaction keeps its spelling; a text
@@ -215,6 +230,18 @@ impl Redactor {
     ) -> BTreeMap<String, String> {
         let known = |text: &str| self.values_counted(channel, text, &mut Tally::new()).into_owned();
         labels.iter().map(|(name, label)| (known(name), known(label))).collect()
+    }
+
+    /// Redacts a reply, for a channel.
+    pub fn reply(&self, channel: RedactionChannel, reply: &mut Reply) {
+        let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
+        Editor { redactor: self, channel, tools, tally }.reply(reply);
+    }
+
+    /// Redacts what came of a tool call, for a channel.
+    pub fn outcome(&self, channel: RedactionChannel, outcome: &mut ToolOutcome) {
+        let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
+        Editor { redactor: self, channel, tools, tally }.outcome(outcome);
     }
 
     /// Redacts what a run answered or why it failed, for a channel.

@@ -7,7 +7,7 @@ use regex::Regex;
 use super::forms;
 use super::scan::Words;
 use crate::domain::redaction::{
-    RedactionChannel, RedactionRule, SECRET_RULE, every_channel, pattern_regex,
+    PLACEHOLDER_START, RedactionChannel, RedactionRule, SECRET_RULE, every_channel, pattern_regex,
 };
 
 /// A rule that is ready to be looked for.
@@ -16,6 +16,8 @@ pub(super) struct Rule {
     pub(super) name: String,
     pub(super) channels: u8,
     pub(super) matcher: Matcher,
+    /// What stands for its value, where that is not a number of its thread.
+    pub(super) stand_in: Option<String>,
 }
 
 pub(super) enum Matcher {
@@ -51,8 +53,22 @@ impl RuleSet {
             name: SECRET_RULE.to_owned(),
             channels,
             matcher: Matcher::Value(value.to_owned()),
+            stand_in: None,
         };
         Self(values.into_iter().map(|value| Arc::new(rule(value))).collect())
+    }
+
+    /// Secrets by their names, which stand in their place everywhere: whoever gave a secret its name
+    /// knows which one it is, and nobody can tell values by it.
+    pub fn named<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let channels = every_channel().into_iter().map(bit).sum();
+        let rule = |(name, value): (&str, &str)| Rule {
+            name: format!("{SECRET_RULE}:{name}"),
+            channels,
+            matcher: Matcher::Value(value.to_owned()),
+            stand_in: Some(format!("{PLACEHOLDER_START}{SECRET_RULE}:{name}]")),
+        };
+        Self(secrets.into_iter().map(|secret| Arc::new(rule(secret))).collect())
     }
 
     /// Whether there are none.
@@ -90,7 +106,7 @@ fn ready(rule: &RedactionRule) -> Rule {
         RedactionRule::Field(rule) => Matcher::Field(rule.field.clone()),
     };
     let channels = rule.channels().iter().copied().map(bit).sum();
-    Rule { name: rule.rule_name().to_owned(), channels, matcher }
+    Rule { name: rule.rule_name().to_owned(), channels, matcher, stand_in: None }
 }
 
 /// A pattern was found sound when it was stored. Should another version of the server think otherwise,

@@ -105,7 +105,7 @@ impl Editor<'_> {
         }
     }
 
-    fn reply(&mut self, reply: &mut Reply) {
+    pub(super) fn reply(&mut self, reply: &mut Reply) {
         self.known_opt(reply.model.as_mut());
         self.known_opt(reply.host.as_mut());
         self.known_opt(reply.response_id.as_mut());
@@ -170,7 +170,7 @@ impl Editor<'_> {
         }
     }
 
-    fn outcome(&mut self, outcome: &mut ToolOutcome) {
+    pub(super) fn outcome(&mut self, outcome: &mut ToolOutcome) {
         self.tool(&mut outcome.name);
         match &mut outcome.output {
             Some(ToolOutput::Text(output)) => self.text(&mut output.text),

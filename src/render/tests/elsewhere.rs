@@ -30,6 +30,7 @@ fn told(host: Option<&str>, base_url: &str) -> Vec<(Role, Block)> {
     let input = RenderInput {
         model: &model,
         instructions: None,
+        skills: &[],
         steps: &[task("?"), action, task("and?")],
         first_seq: 1,
         tools: &[],

@@ -35,6 +35,7 @@ fn models() -> [ModelSpec; 3] {
         provider,
         name: "m".to_owned(),
         base_url: base_url.map(str::to_owned),
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),

@@ -80,6 +80,7 @@ fn system_blocks_are_explained_where_that_is_wanted_and_needed() {
         let input = RenderInput {
             model,
             instructions: None,
+            skills: &[],
             steps,
             first_seq: 1,
             tools: &tools,

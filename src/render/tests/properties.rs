@@ -256,6 +256,7 @@ impl Reading {
         let input = RenderInput {
             model: &self.model,
             instructions: Some("operator instructs"),
+            skills: &[],
             steps,
             tools: &tools,
             closing: false,

@@ -6,7 +6,7 @@ use super::{Store, StoreError, patience};
 use crate::domain::id::TenantId;
 
 pub use once::{Accepted, NewRun};
-pub(super) use once::{TaskStepOf, insert_task, start_memory_at};
+pub(super) use once::{TaskStepOf, accept_sub_run, insert_task, start_memory_at};
 
 /// Accepts a run (C0): idempotency key, run, task step and first event in one transaction.
 ///

@@ -10,18 +10,20 @@ use uuid::Uuid;
 use crate::domain::agent::AgentSpec;
 use crate::domain::budget::{BudgetOwner, BudgetPeriod};
 use crate::domain::event::{EventData, EventName};
-use crate::domain::id::{AgentId, KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
+use crate::domain::id::{AgentId, KeyId, RunId, SkillId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::run::{OnBusy, OnDisconnect, Run};
 use crate::domain::schedule::Firing;
 use crate::domain::step::StepContent;
+use crate::domain::sub_run::Parent;
 use crate::domain::thread::Thread;
 use crate::store::budget::{NewBudget, Sharing};
 use crate::store::idempotency::{IdempotencyKey, interval};
+use crate::store::lease::{FAMILY_FORMAT, FIRST_FORMAT};
 use crate::store::rows::{to_json, to_json_opt};
 use crate::store::runs::{get, insert_event};
-use crate::store::thread_queue::{self, Busy, Displaced};
-use crate::store::{Store, StoreError, budget, idempotency, refusal, threads};
+use crate::store::thread_queue::{self, Busy};
+use crate::store::{Store, StoreError, budget, idempotency, refusal, skills, threads};
 
 /// What a run is accepted with.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +32,8 @@ pub struct NewRun {
     pub run: Run,
     /// The definition of an inline agent; `None` when the run names a stored one.
     pub inline_agent: Option<AgentSpec>,
+    /// The versions of the agent's skills that it is pinned to.
+    pub skills: Vec<(SkillId, i32)>,
     /// The thread, when the run starts a new one.
     pub new_thread: Option<Thread>,
     /// Whether a model is to see nothing of the thread's history.
@@ -64,7 +68,7 @@ pub enum Accepted {
     /// It is new.
     Created,
     /// It is new and waits for its thread; so it was asked of the run that is active there.
-    Enqueued(Option<Displaced>),
+    Enqueued(Option<RunId>),
     /// The same request was accepted before; this is its run.
     Replayed(Run),
     /// There is no such thread.
@@ -118,6 +122,23 @@ pub(super) async fn accept(
     };
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(accepted)
+}
+
+/// Accepts a sub-run on a thread of its own. Its parent was let in, so no queue is too full for it and no
+/// budget too empty: it waits for room as its parent would.
+pub(in crate::store) async fn accept_sub_run(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    new: &NewRun,
+    is_budgeted: bool,
+) -> Result<(), StoreError> {
+    if let Some(thread) = &new.new_thread {
+        threads::insert(tx, tenant, thread).await?;
+    }
+    let sharing = Sharing { key: new.key, agent: new.run.agent_id, thread: new.run.thread_id };
+    let shares_budget = is_budgeted || budget::shared(tx, tenant, sharing).await?.any;
+    insert(tx, tenant, new, (&Place::OnThread(1), shares_budget)).await?;
+    begin(tx, tenant, new, 1).await
 }
 
 /// Where the task of a new run goes.
@@ -249,18 +270,21 @@ async fn insert(
     };
     let waiting = (&new.task, new.reset);
     let own = Some(&run.budget).filter(|budget| !budget.is_empty());
-    let is_budgeted = shares_budget || !run.budget.bounds().is_empty();
+    let parent = run.parent.as_ref();
+    let ancestors = parent.map(Parent::ancestors).unwrap_or_default();
+    let ancestors: Vec<Uuid> = ancestors.into_iter().map(RunId::uuid).collect();
     sqlx::query!(
         "INSERT INTO run (tenant_id, run_id, thread_id, agent_id, agent_version, inline_agent, status,
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
                           metadata, created_at, webhook_id, memory_from, budgeted, budget, key_id,
-                          on_busy, on_disconnect, queue_place, enqueued_task)
+                          on_busy, on_disconnect, queue_place, enqueued_task, parent_run_id,
+                          parent_call_id, ancestors, format)
          VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, now() + $8::interval, $9, $10,
                  CASE WHEN $20::bigint IS NULL THEN now() ELSE 'infinity' END, $11,
                  ($12::text)::json, $13, $14,
                  CASE WHEN $20 IS NULL
                       THEN (SELECT memory_from FROM thread WHERE tenant_id = $1 AND thread_id = $3) END,
-                 $15, ($16::text)::json, $17, $18, $19, $20, ($21::text)::json)",
+                 $15, ($16::text)::json, $17, $18, $19, $20, ($21::text)::json, $22, $23, $24, $25)",
         tenant.as_str(),
         run.id.uuid(),
         run.thread_id.uuid(),
@@ -275,13 +299,18 @@ async fn insert(
         to_json(&run.metadata)?,
         run.created_at,
         new.webhook.map(WebhookId::uuid),
-        is_budgeted,
+        shares_budget || !run.budget.bounds().is_empty(),
         to_json_opt(own)?,
         new.key.map(KeyId::uuid),
         new.on_busy.label(),
         new.on_disconnect.label(),
         queue_place,
-        to_json_opt(queue_place.map(|_| &waiting))?
+        to_json_opt(queue_place.map(|_| &waiting))?,
+        parent.map(|parent| parent.run.uuid()),
+        parent.map(|parent| parent.call.0.as_str()),
+        &ancestors,
+        // What a worker must know to end it: that its parent is to be told.
+        if parent.is_some() { FAMILY_FORMAT } else { FIRST_FORMAT }
     )
     .execute(&mut *tx)
     .await
@@ -290,6 +319,7 @@ async fn insert(
         let new = NewBudget { period: BudgetPeriod::Total, bounds: run.budget };
         budget::write(&mut *tx, tenant, BudgetOwner::Run(run.id), &new).await?;
     }
+    skills::pin(&mut *tx, tenant, run.id, &new.skills).await?;
     let event = (EventName::RunCreated, EventData::Run(run.facts.clone()));
     insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await
 }

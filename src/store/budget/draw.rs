@@ -63,10 +63,12 @@ pub async fn shortages(
              FROM run r
             CROSS JOIN json_to_recordset(($3::text)::json)
                            AS a(resource text, target bigint, spend bigint, strict boolean)
-            CROSS JOIN LATERAL (VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
-                                       ('key', r.key_id), ('agent', r.agent_id),
-                                       ('thread', r.thread_id), ('run', r.run_id))
-                           AS o(scope, owner_id)
+            CROSS JOIN LATERAL (
+                  VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
+                         ('key', r.key_id), ('agent', r.agent_id),
+                         ('thread', r.thread_id), ('run', r.run_id)
+                   UNION ALL
+                  SELECT 'run', unnest(r.ancestors)) AS o(scope, owner_id)
              JOIN budget b
                ON b.tenant_id = r.tenant_id
               AND b.scope = o.scope
@@ -110,13 +112,10 @@ pub async fn shortages(
 /// When the database does not take it.
 pub async fn wake(store: &Store) -> Result<u64, StoreError> {
     let done = sqlx::query!(
-        "WITH ahead AS (
-             -- Who asks for more than there can be holds up nobody behind them.
-             SELECT w.tenant_id, w.run_id, w.needs, b.bound IS NULL AS is_gone,
-                    b.bound - u.used - b.reserved AS room,
-                    sum(w.needs) FILTER (WHERE w.needs <= b.bound - u.used)
-                        OVER (PARTITION BY w.tenant_id, w.scope, w.owner_id, w.resource
-                                  ORDER BY w.since, w.run_id) AS wanted
+        "WITH wait AS (
+             SELECT w.tenant_id, w.run_id, w.scope, w.owner_id, w.resource, w.needs, w.since,
+                    b.bound IS NULL AS is_gone, b.bound - u.used AS most,
+                    b.bound - u.used - b.reserved AS room
                FROM budget_wait w
                LEFT JOIN budget b
                  ON b.tenant_id = w.tenant_id
@@ -125,6 +124,19 @@ pub async fn wake(store: &Store) -> Result<u64, StoreError> {
                 AND b.resource = w.resource
               CROSS JOIN LATERAL (VALUES (
                   CASE WHEN b.period_ends_at <= now() THEN 0 ELSE b.used + b.overrun END)) AS u(used)
+         ), able AS (
+             -- Who asks for more than there can be, of this budget or of another one, holds up nobody
+             -- behind them; who only has to wait until others are done is not passed by.
+             SELECT w.*,
+                    bool_and(w.is_gone OR w.needs <= w.most)
+                        OVER (PARTITION BY w.tenant_id, w.run_id) AS is_able
+               FROM wait w
+         ), ahead AS (
+             SELECT a.*,
+                    sum(a.needs) FILTER (WHERE a.is_able)
+                        OVER (PARTITION BY a.tenant_id, a.scope, a.owner_id, a.resource
+                                  ORDER BY a.since, a.run_id) AS wanted
+               FROM able a
          ), fitting AS (
              SELECT a.tenant_id, a.run_id
                FROM ahead a

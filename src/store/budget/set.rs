@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use crate::domain::budget::{Budget, BudgetOwner, BudgetPeriod};
 use crate::domain::id::{RunId, TenantId};
 use crate::store::rows::{At, to_json};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, patience};
 
 /// The bounds that a budget is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub async fn set(
     lock(&mut tx, tenant, owner).await?;
     write(&mut tx, tenant, owner, new).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
-    mark(store, tenant, owner).await?;
+    patience::again(|| mark(store, tenant, owner)).await?;
     Ok(true)
 }
 
@@ -182,20 +182,21 @@ pub(in crate::store) async fn write(
 }
 
 /// Lets the runs under way know that they draw on a budget. Their workers learn it with their next
-/// append.
+/// append. Runs that are claimed later find out then, so that none escapes that was being accepted; those
+/// that wait for a worker are named only because one may be claiming them at this moment.
 async fn mark(store: &Store, tenant: &TenantId, owner: BudgetOwner) -> Result<(), StoreError> {
     sqlx::query!(
         "WITH drawing AS (
              SELECT tenant_id, run_id
                FROM run
               WHERE tenant_id = $1
-                AND status IN ('queued', 'running', 'requires_action', 'interrupted')
+                AND status IN ('queued', 'running', 'requires_action')
                 AND NOT budgeted
                 AND CASE $2 WHEN 'tenant' THEN true
                             WHEN 'key' THEN key_id = $3
                             WHEN 'agent' THEN agent_id = $3
                             WHEN 'thread' THEN thread_id = $3
-                            ELSE run_id = $3 END
+                            ELSE run_id = $3 OR $3 = ANY (ancestors) END
               ORDER BY run_id
                 FOR UPDATE
          )

@@ -2,7 +2,8 @@
 --
 -- $1 tenant   $2 run   $3 lease token   $4 expected next_seq   $5 expected next_event_seq
 -- $6 op id    $7 epoch $8 now           $9 goes through despite a cancel
--- $78 the op id of the append before   $79 what the cancel stopped
+-- $78 the op id of the append before   $79 what the cancel stopped   $80 the tools it is given
+-- $81 the least format
 WITH guard AS (
     UPDATE run
        SET status = $10,
@@ -35,6 +36,17 @@ WITH guard AS (
                    AND c.run_id = $2
                    AND c.state = 'waiting'
                    AND c.call_id <> ALL ($34::text[]))) END,
+           -- A run that waits for nothing but its sub-runs is queued: it goes on by itself.
+           available_at = CASE WHEN $10 = 'queued' THEN least(
+               coalesce(deadline_at, 'infinity'),
+               now() + $65::bigint * interval '1 millisecond',
+               (SELECT min(c.wait_until)
+                  FROM tool_call c
+                 WHERE c.tenant_id = $1
+                   AND c.run_id = $2
+                   AND c.state = 'waiting'
+                   AND c.call_id <> ALL ($34::text[]))) ELSE available_at END,
+           format = greatest(format, $81),
            claims_since_progress = CASE WHEN $25 THEN 0 ELSE claims_since_progress END,
            lease_token = CASE WHEN $10 = 'running' THEN lease_token END,
            resumed = false,
@@ -57,8 +69,8 @@ WITH guard AS (
        -- would still tell what there was when the statement began.
        AND (n_messages = $50 OR NOT $51)
        -- Nor does it begin to wait, nor a call wait no more, past an answer; nor past a wish to stop.
-       AND (n_answers = $66 OR ($10 <> 'requires_action' AND 'waiting' <> ALL ($35::text[])))
-       AND ($10 <> 'requires_action' OR interrupt_requested_at IS NULL)
+       AND (n_answers = $66 OR ($10 NOT IN ('requires_action', 'queued') AND 'waiting' <> ALL ($35::text[])))
+       AND ($10 NOT IN ('requires_action', 'queued') OR interrupt_requested_at IS NULL)
        -- Nor does anything go past a budget that was set since.
        AND (NOT budgeted OR $76)
        -- Every call is where the writer believes it to be.
@@ -70,7 +82,7 @@ WITH guard AS (
               AND c.state = believed.state
             WHERE c.tenant_id = $1
               AND c.run_id = $2)
- RETURNING tenant_id, run_id, thread_id, agent_id, key_id, webhook_id
+ RETURNING tenant_id, run_id, thread_id, agent_id, key_id, webhook_id, ancestors
 ), new_step AS (
     INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id, epoch,
                       content, request_bytes, request_shared_bytes, request_sha256,
@@ -179,9 +191,13 @@ WITH guard AS (
       FROM guard g
      CROSS JOIN json_to_recordset(($74::text)::json)
                     AS a(resource text, target bigint, spend bigint, strict boolean)
-     CROSS JOIN LATERAL (VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
-                                ('key', g.key_id), ('agent', g.agent_id),
-                                ('thread', g.thread_id), ('run', g.run_id)) AS o(scope, owner_id)
+     -- What a sub-run uses is also used by the runs that it was started for.
+     CROSS JOIN LATERAL (
+           VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
+                  ('key', g.key_id), ('agent', g.agent_id),
+                  ('thread', g.thread_id), ('run', g.run_id)
+            UNION ALL
+           SELECT 'run', unnest(g.ancestors)) AS o(scope, owner_id)
       JOIN budget b
         ON b.tenant_id = g.tenant_id
        AND b.scope = o.scope
@@ -237,6 +253,13 @@ WITH guard AS (
        AND $10 <> 'requires_action'
        AND w.tenant_id = g.tenant_id
        AND w.run_id = g.run_id
+), pinned AS (
+    -- A run is given its tools once.
+    INSERT INTO run_pin (tenant_id, run_id, thread_id, pins, created_at)
+    SELECT g.tenant_id, g.run_id, g.thread_id, $80, $8
+      FROM guard g
+     WHERE $80::text IS NOT NULL
+        ON CONFLICT (tenant_id, run_id) DO NOTHING
 ), released AS (
     DELETE FROM run_lease l
      USING guard g

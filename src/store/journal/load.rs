@@ -10,16 +10,18 @@ use super::Head;
 use crate::domain::agent::AgentSpec;
 use crate::domain::event::AskedFallback;
 use crate::domain::id::{RunId, TenantId};
+use crate::domain::mcp::Pins;
 use crate::domain::run::Run;
 use crate::domain::run_message::RunMessage;
+use crate::domain::skill::Skill;
 use crate::domain::step::Step;
 use crate::domain::thread::Framing;
-use crate::domain::tool::CallState;
+use crate::domain::tool::{CallState, ToolSpec};
 use crate::domain::wait::GivenAnswer;
 use crate::store::rows::At;
 use crate::store::run_row::RunRow;
 use crate::store::steps::{self, Range, StoredCall};
-use crate::store::{Store, StoreError, answers, events, messages, threads};
+use crate::store::{Store, StoreError, answers, events, messages, pins, skills, threads};
 
 /// A run with all that going on with it takes.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +30,8 @@ pub struct LoadedRun {
     pub run: Run,
     /// The version of the agent it is pinned to.
     pub agent: AgentSpec,
+    /// The versions of the agent's skills that it is pinned to.
+    pub skills: Vec<Skill>,
     /// The run's own step limit.
     pub max_steps: Option<u32>,
     /// What is left of its time by the database's clock, where that is bounded; zero when it is over.
@@ -60,6 +64,8 @@ pub struct LoadedRun {
     pub answers: Vec<GivenAnswer>,
     /// Whether it draws on budgets.
     pub is_budgeted: bool,
+    /// The tools of MCP servers that it was given when it began; `None` before it has any.
+    pub pins: Option<Pins>,
 }
 
 /// Loads a run. `None` when it is gone.
@@ -87,13 +93,21 @@ pub async fn load(
     let (mut steps, calls) = steps::read(store.worker(), tenant, range).await?;
     steps::leave_out(store.worker(), tenant, (run.thread_id, Some(id)), &mut steps).await?;
     let fallback = asked_fallback(store, tenant, id, &agent).await?;
+    let skills = if agent.skills.is_empty() {
+        Vec::new()
+    } else {
+        skills::of_run(store, tenant, id).await?
+    };
     let n_answers = at.count("n_answers", n_answers)?;
     let has_waiting = calls.iter().any(|call| call.state == CallState::Waiting);
     let answers = if has_waiting { answers::of(store, tenant, id).await? } else { Vec::new() };
+    let uses_servers = agent.tools.iter().any(|tool| matches!(tool, ToolSpec::Mcp(_)));
+    let pins = if uses_servers { pins::of_run(store, tenant, id).await? } else { None };
     let (heard, waiting) = said_to(store, tenant, id, (n_messages, all)).await?;
     Ok(Some(LoadedRun {
         run,
         agent,
+        skills,
         max_steps,
         time_left,
         head,
@@ -110,6 +124,7 @@ pub async fn load(
         n_answers,
         answers,
         is_budgeted,
+        pins,
     }))
 }
 
@@ -121,7 +136,8 @@ async fn read_row(
 ) -> Result<Option<LoadRow>, StoreError> {
     sqlx::query_as!(
         LoadRow,
-        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.status, r.stop_reason,
+        r#"SELECT r.run_id, r.thread_id, r.agent_id, r.agent_version, r.parent_call_id,
+                  r.ancestors, r.status, r.stop_reason,
                   r.answer, r.output::text AS output, r.failure::text AS failure, r.turn, r.attempt,
                   r.n_steps, r.usage_input, r.usage_output, r.usage_cache_read, r.usage_cache_write,
                   r.usage_reasoning, r.redactions::text AS "redactions!",
@@ -186,6 +202,8 @@ struct LoadRow {
     thread_id: Uuid,
     agent_id: Option<Uuid>,
     agent_version: Option<i32>,
+    parent_call_id: Option<String>,
+    ancestors: Vec<Uuid>,
     status: String,
     stop_reason: Option<String>,
     answer: Option<String>,
@@ -237,6 +255,8 @@ impl LoadRow {
             thread_id: self.thread_id,
             agent_id: self.agent_id,
             agent_version: self.agent_version,
+            parent_call_id: self.parent_call_id,
+            ancestors: self.ancestors,
             status: self.status,
             stop_reason: self.stop_reason,
             answer: self.answer,

@@ -1,6 +1,7 @@
 //! The only way a worker writes: the guarded append, and the load that recovery starts from.
 
 mod append;
+mod columns;
 mod load;
 mod replay;
 
@@ -13,11 +14,14 @@ use uuid::Uuid;
 
 use super::budget::Draws;
 use super::ledger::Recorded;
+use super::runs::NewRun;
 use crate::domain::event::{EventData, EventName};
 use crate::domain::id::{CallId, LeaseToken, RunId, StepId, TenantId};
+use crate::domain::mcp::Pins;
 use crate::domain::request::RequestFigures;
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
+use crate::domain::sub_run::Parent;
 use crate::domain::tool::{CallState, PlannedCall, ToolOutcome};
 use crate::domain::wait::WaitReason;
 
@@ -79,6 +83,19 @@ pub struct Batch {
     pub requests: Vec<Recorded>,
     /// What it has to do with budgets.
     pub draws: Draws,
+    /// The tools of MCP servers that the run is given; only ahead of its first request.
+    pub pins: Option<Pins>,
+    /// The runs that its calls start.
+    pub sub_runs: Vec<NewRun>,
+    /// Who is told when the run ends with it.
+    pub parent: Option<Parent>,
+}
+
+impl Batch {
+    /// Whether other runs may go on because of it.
+    pub fn concerns_others(&self) -> bool {
+        !self.sub_runs.is_empty() || (self.parent.is_some() && self.facts.status.is_ended())
+    }
 }
 
 /// What a batch has to do with the messages to the run.

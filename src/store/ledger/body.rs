@@ -1,13 +1,12 @@
 //! Reading the bytes of requests and of what came back.
 
-use sqlx::PgPool;
-
 use super::TABLE;
 use super::pack::Packed;
 use super::rebuild::{Link, Piece, is_tiled, rebuilt};
 use crate::domain::id::{RequestId, TenantId};
 use crate::domain::ledger::Encoded;
 use crate::domain::request::BodyHash;
+use crate::store::gated::GatedPool;
 use crate::store::rows::At;
 use crate::store::steps::body_hash;
 use crate::store::{Store, StoreError};
@@ -57,7 +56,7 @@ pub async fn base(
 }
 
 async fn chain(
-    pool: &PgPool,
+    pool: &GatedPool,
     tenant: &TenantId,
     id: RequestId,
     with_spans: bool,

@@ -1,11 +1,13 @@
 //! Tests of the layer, against real servers on loopback.
 
-mod egress;
+mod body;
+mod hostile;
 mod http;
 mod plan;
 mod response;
 mod schema;
 mod server;
+mod skills;
 mod spec;
 mod template;
 
@@ -16,11 +18,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::{CallRequest, EgressPolicy, Toolbox};
+use super::secrets::NoSecrets;
+use super::{CallRequest, Toolbox};
 use crate::clock::Clock;
 use crate::domain::agent::AgentSpec;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, TenantId};
 use crate::domain::message::Reply;
+use crate::egress::EgressPolicy;
 
 /// A clock that is one second later at every look.
 #[derive(Debug, Default)]
@@ -38,7 +42,7 @@ impl Clock for Ticking {
 
 fn toolbox(allow: &[String]) -> Toolbox {
     let policy = EgressPolicy::new(allow, false).unwrap();
-    Toolbox::new(policy, Arc::new(Ticking::default())).unwrap()
+    Toolbox::new(Arc::new(policy), Arc::new(Ticking::default()), Arc::new(NoSecrets)).unwrap()
 }
 
 /// An agent with these tools and these further fields.
@@ -70,6 +74,7 @@ fn tool(url: &str, properties: &Value, fields: &Value) -> Value {
 
 fn request(name: &str, arguments: &Value) -> CallRequest {
     CallRequest {
+        tenant: TenantId::default(),
         call_id: CallId("call_1".to_owned()),
         name: name.to_owned(),
         arguments: arguments.to_string(),

@@ -68,7 +68,7 @@ fn every_problem_of_the_arguments_is_named_with_its_pointer() {
 fn an_unknown_tool_is_told_the_names_there_are() {
     let (kind, message, unparsable) = refusal("wether\n", "{}");
     assert_eq!((kind, unparsable), (OutcomeKind::UnknownTool, false));
-    assert_eq!(message, "Unknown tool 'wether'. Available: weather, final_answer");
+    assert_eq!(message, "Unknown tool 'wether\u{fffd}'. Available: weather, final_answer");
 }
 
 #[test]
@@ -78,11 +78,10 @@ fn names_that_could_speak_to_the_model_are_left_out_of_the_list() {
         tool["name"] = json!(name);
         tool
     };
-    let long = "x".repeat(65);
-    let tools = json!([named("a\nb"), named("c`d"), named(&long), named("plain")]);
+    let tools = json!([named("a\nb"), named("c`d"), named("</system>"), named("plain")]);
     let set = toolbox(&[]).toolset(&agent(&tools, &json!({})));
-    let settled = set.plan(&reply(&[(&"y".repeat(100), "{}")])).remove(0).settled.unwrap();
-    let told = format!("Unknown tool '{}'. Available: plain, final_answer", "y".repeat(64));
+    let settled = set.plan(&reply(&[(&"y".repeat(200), "{}")])).remove(0).settled.unwrap();
+    let told = format!("Unknown tool '{}…'. Available: plain, final_answer", "y".repeat(128));
     assert_eq!(settled.error.unwrap().message, told);
 }
 
@@ -155,4 +154,39 @@ fn a_text_answer_is_judged_by_the_output_schema() {
     assert_eq!((wrong[0].r#type.as_str(), wrong[0].input.clone()), ("type", Some(json!("x"))));
     let fenced = fails("```json\n{\"n\": 1}\n```");
     assert_eq!(fenced[0].r#type, "json_invalid");
+}
+
+/// Whether somebody is asked about a call with these arguments, by the approval of its tool.
+fn asks(approval: &serde_json::Value, arguments: &str) -> bool {
+    let properties = json!({"amount": {}, "to": {}});
+    let pay = tool("https://tool.example/", &properties, &json!({"approval": approval}));
+    let planned = toolbox(&[]).toolset(&agent(&json!([pay]), &json!({})));
+    planned.plan(&reply(&[("probe", arguments)])).remove(0).waits.approval
+}
+
+#[test]
+fn whether_somebody_is_asked_depends_on_the_arguments_where_the_tool_says_so() {
+    let large = json!({"when": "/amount > 100 or /to contains '@'"});
+    for (approval, arguments, expected) in [
+        (json!("never"), r#"{"amount":1000}"#, false),
+        (json!("always"), "{}", true),
+        (large.clone(), r#"{"amount":100,"to":"ann"}"#, false),
+        (large.clone(), r#"{"amount":101,"to":"ann"}"#, true),
+        (large.clone(), r#"{"amount":1,"to":"ann@evil"}"#, true),
+        // What it depends on is missing, of another type, or rounded to the bound.
+        (large.clone(), r#"{"to":"ann"}"#, true),
+        (large.clone(), r#"{"amount":1}"#, true),
+        (large.clone(), r#"{"amount":"1000","to":"ann"}"#, true),
+        (large.clone(), r#"{"amount":[1],"to":"ann"}"#, true),
+        (large, r#"{"amount":100.00000000000000001,"to":"ann"}"#, true),
+        // A condition that cannot be read, of an agent that another version stored.
+        (json!({"when": "amount >> 1"}), r#"{"amount":1}"#, true),
+    ] {
+        assert_eq!(asks(&approval, arguments), expected, "{approval} {arguments}");
+    }
+}
+
+#[test]
+fn a_call_that_is_refused_waits_for_nobody() {
+    assert!(!asks(&json!("always"), r#"{"nothing": 1}"#));
 }

@@ -31,7 +31,7 @@ fn what_is_no_text_is_a_file_that_bears_the_tools_name() {
         media_type: "image/png".to_owned(),
         source: FileSource::Base64(FileBytes { base64: "iVAA/w==".to_owned() }),
     };
-    let expected = Output { said: None, file: Some(Box::new(file)), sanitised: false };
+    let expected = Output { said: None, files: vec![file], sanitised: false };
     assert_eq!(read_as("image/png", b"\x89P\0\xff", None).unwrap(), expected);
 }
 

@@ -46,7 +46,7 @@ pub(super) fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-async fn read_request(stream: &TcpStream) -> String {
+pub(super) async fn read_request(stream: &TcpStream) -> String {
     let mut bytes = Vec::new();
     while !is_complete(&bytes) {
         stream.readable().await.unwrap();
@@ -69,14 +69,15 @@ fn is_complete(bytes: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-/// Writes until the other side has everything or will have no more.
-async fn write(stream: &TcpStream, mut bytes: &[u8]) {
+/// Writes until the other side has everything or will have no more; whether it has everything.
+pub(super) async fn write(stream: &TcpStream, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         stream.writable().await.unwrap();
         match stream.try_write(bytes) {
             Ok(n) => bytes = &bytes[n..],
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => return,
+            Err(_) => return false,
         }
     }
+    true
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{agent, tool};
-use crate::tools::{EgressPolicy, SpecProblem, check_spec};
+use crate::egress::EgressPolicy;
+use crate::tools::{SpecProblem, check_spec};
 
 fn found(tools: &Value, fields: &Value) -> Vec<(SpecProblem, String)> {
     check_spec(&agent(tools, fields), &EgressPolicy::default())

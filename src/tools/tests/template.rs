@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::server::{Server, answer};
+use super::{agent, request, tool, toolbox};
 use crate::tools::arguments::Arguments;
-use crate::tools::template::{TemplateError, UrlTemplate};
+use crate::tools::template::{TemplateError, UrlTemplate, percent_encode};
 
 fn arguments(value: &str) -> Arguments {
     serde_json::from_str(&json!({"a": value}).to_string()).unwrap()
@@ -61,6 +63,45 @@ fn a_corpus_of_injections_stays_one_segment_and_one_value() {
         let pairs: Vec<_> = url.query_pairs().collect();
         assert_eq!(pairs, [("x".into(), value.into()), ("y".into(), "1".into())], "{value}");
         assert_eq!(url.fragment(), None);
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_sends_stays_in_its_segment_and_its_value_on_the_wire() {
+    for value in [
+        "../../admin",
+        "..",
+        "..%2fadmin",
+        "%2e%2e",
+        "a/b",
+        "//evil.example",
+        "a\\b",
+        "a?b=c",
+        "a#b",
+        "a&b=c",
+        "\0",
+        "x\r\nHost: evil\r\n\r\nGET /admin",
+        "%00",
+        "\u{fe0f}\u{ff0e}\u{2024}",
+        "@evil",
+        "\u{e9}",
+    ] {
+        let server = Server::start().await;
+        let toolbox = toolbox(std::slice::from_ref(&server.host));
+        let fields = json!({"method": "GET"});
+        let url = server.url("/v1/{a}x/end?q={a}&z=1");
+        let tools = json!([tool(&url, &json!({"a": {}, "b": {}}), &fields)]);
+        let tools = toolbox.toolset(&agent(&tools, &json!({})));
+        let call = request("probe", &json!({"a": value, "b": value}));
+        let bytes = answer("200 OK", "", b"");
+        let (_, asked) = tokio::join!(toolbox.call(&tools, &call), server.answer(&bytes));
+        let encoded = percent_encode(value);
+        let line = format!("GET /v1/{encoded}x/end?q={encoded}&z=1&b={encoded} HTTP/1.1");
+        assert_eq!(asked.lines().next().unwrap(), line);
+        let hosts: Vec<&str> =
+            asked.lines().filter(|line| line.to_lowercase().starts_with("host:")).collect();
+        assert_eq!(hosts, [format!("host: {}", server.host)], "{value:?}");
+        assert_eq!(asked.matches("\r\n\r\n").count(), 1, "{value:?}");
     }
 }
 

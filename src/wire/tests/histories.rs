@@ -78,6 +78,7 @@ fn whole(reading: &Reading, steps: &[StepContent]) -> String {
     let input = RenderInput {
         model: &reading.model,
         instructions: None,
+        skills: &[],
         steps,
         first_seq: 1,
         tools: &[],

@@ -135,6 +135,7 @@ fn what_redaction_changed_of_a_declaration_is_called_redacted() {
         let input = RenderInput {
             model: &model,
             instructions: Some("Be SECRETIVE."),
+            skills: &[],
             steps: &[task("?")],
             first_seq: 1,
             tools: &tools,

@@ -82,6 +82,7 @@ impl Spoken {
                 provider: self.provider,
                 name: name.to_owned(),
                 base_url: base_url.map(str::to_owned),
+                api_key: None,
                 profile: ProfileOverrides::default(),
                 settings: ModelSettings::default(),
                 script: Vec::new(),

@@ -13,6 +13,9 @@ const MOST_SENT: usize = 64 << 20;
 /// there as bytes, as text, and compressed for the ledger.
 const MOST_GROWN: u64 = 400 << 20;
 
+/// What it may grow by while it reads answers of tools.
+const MOST_GROWN_BY_TOOLS: u64 = 20 << 20;
+
 fn streamed(content_type: &str, first: &str, again: &str) -> EndlessAnswer {
     EndlessAnswer {
         head: format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}"),
@@ -100,6 +103,74 @@ fn answers() -> Vec<(&'static str, &'static str, EndlessAnswer, usize)> {
     ]
 }
 
+/// What has no end and is a tool's answer.
+fn tool_answers() -> Vec<(&'static str, EndlessAnswer)> {
+    let long = EndlessAnswer {
+        head: "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1073741824"
+            .to_owned(),
+        ..streamed("", "[", "0,")
+    };
+    let archive = EndlessAnswer {
+        first: vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff],
+        again: zipped("zero zero ".repeat(100_000).as_bytes()),
+        ..streamed("text/plain\r\ncontent-encoding: gzip", "", "")
+    };
+    let fault = EndlessAnswer {
+        head: "HTTP/1.1 500 Oops\r\ncontent-type: text/html".to_owned(),
+        ..streamed("", "", "<p>")
+    };
+    vec![
+        ("ResponseTooLarge", streamed("text/plain", "", "x")),
+        ("ResponseTooLarge", streamed("application/octet-stream", "", "\u{1}")),
+        ("ResponseTooLarge", long),
+        ("ResponseTooLarge", archive),
+        ("HttpStatus", fault),
+    ]
+}
+
+/// An agent that calls a tool at a URL once.
+fn caller(url: &str) -> Value {
+    let script = json!([{"tool_calls": [{"name": "t", "arguments": {}}]}, {"text": "Done."}]);
+    let parameters = json!({"type": "object", "properties": {}});
+    json!({
+        "name": "a", "model": {"provider": "scripted", "name": "m", "script": script},
+        "tools": [{"kind": "http", "name": "t", "url": url, "parameters": parameters}],
+    })
+}
+
+#[tokio::test]
+async fn an_answer_of_a_tool_without_an_end_is_a_failure_at_its_bound_and_so_is_memory() {
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let answers = tool_answers().into_iter();
+    let started = answers.map(|(kind, answer)| async move { (kind, Endless::start(answer).await) });
+    let endless = futures::future::join_all(started).await;
+    let hosts = endless.iter().map(|(_, endless)| endless.host());
+    let allow: Vec<String> = hosts.chain([tools.host.clone()]).collect();
+    let mut child = Child::patient(&db.url, &allow.join(","));
+    let address = child.address().await;
+    drop(http_client(std::sync::Arc::default()).unwrap());
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    // What an ordinary call takes has been taken before.
+    for _ in 0..5 {
+        run(&client, &address, &caller(&tools.url("t"))).await;
+    }
+    let before = child.peak_memory();
+    for (kind, endless) in endless.iter().cycle().take(3 * endless.len()) {
+        let ended = run(&client, &address, &caller(&format!("{}/t", endless.base_url()))).await;
+        assert_eq!(ended["answer"], "Done.", "{ended}");
+        let path = format!("http://{address}/v1/runs/{}/steps", ended["id"].as_str().unwrap());
+        let steps = client.get(path).send().await.unwrap().text().await.unwrap();
+        let steps: Value = serde_json::from_str(&steps).unwrap();
+        let outcome = &steps["items"][1]["outcomes"][0];
+        let told = (&outcome["kind"], &outcome["error"]["type"]);
+        assert_eq!(told, (&json!("execution"), &json!(kind)), "{steps}");
+        assert!(endless.sent() < MOST_SENT, "{}", endless.sent());
+    }
+    if let (Some(before), Some(after)) = (before, child.peak_memory()) {
+        assert!(after - before < MOST_GROWN_BY_TOOLS, "{before} {after}");
+    }
+}
+
 /// Starts a run on a server of another process and waits for its end.
 async fn run(client: &reqwest::Client, address: &str, agent: &Value) -> Value {
     let request = client.post(format!("http://{address}/v1/runs")).header("prefer", "wait=60");
@@ -115,7 +186,7 @@ async fn an_answer_without_an_end_is_an_error_at_its_bound_and_so_is_memory() {
     let mut child = Child::patient(&db.url, &tools.host);
     let address = child.address().await;
     // It sets up what the client of this test needs too.
-    drop(http_client().unwrap());
+    drop(http_client(std::sync::Arc::default()).unwrap());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let before = child.peak_memory();
     for (what, provider, answer, attempts) in answers() {

@@ -161,7 +161,8 @@ async fn undisturbed(story: Story) -> (Vec<String>, usize) {
     let around =
         Surroundings { observer: Arc::<Commits>::clone(&commits), ..Surroundings::default() };
     let run = begin(&db, &tools, story).await;
-    let app = TestApp::on(db, tools, &[], around).await;
+    // However slow the machine is, nobody takes the run over, which would be a commit more.
+    let app = TestApp::on(db, tools, &[("AGENTLING_LEASE_MS", "60000")], around).await;
     tokio::join!(ended(&app, run.id), go_on(&app.db, &app.tools, run.id, story.1));
     assert_invariants(&app.db).await;
     (history(&app.db).await, commits.of(run.id))

@@ -19,5 +19,6 @@ mod requests;
 mod retries;
 mod server;
 mod shared_bytes;
+mod skills;
 mod steer;
 mod zombie;

@@ -1,10 +1,12 @@
 //! Writes whose answer is lost, late or a failure that passes.
 
 use agentling::app::Surroundings;
-use agentling::domain::id::TenantId;
+use agentling::domain::id::{CallId, TenantId};
 use agentling::domain::run::RunStatus;
 use agentling::domain::run_message::Voice;
 use agentling::domain::tool::CallState;
+use agentling::domain::wait::{CallAnswer, WaitReason};
+use agentling::store::answers::{self, Given, NewAnswers};
 use agentling::store::journal::{Appended, Batch, append};
 use agentling::store::messages::{self, Added};
 use agentling::store::runs::{Accepted, accept};
@@ -15,7 +17,7 @@ use crate::engine::crash::{accept as accept_run, ended};
 use crate::store::journal::{batch, claimed_with_call, moving};
 use crate::support::{
     FakeTools, Harm, OwnCluster, PgProxy, TestApp, TestDb, agent_with, assert_invariants, calling,
-    claimed, count, new_run, picture, saying, tool, until, uuid,
+    claimed, count, execute, new_run, picture, saying, tool, until, uuid,
 };
 
 const APPEND: &str = "WITH guard AS";
@@ -132,6 +134,32 @@ async fn f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost
                  WHERE name IN ('run.interrupted', 'run.resumed', 'run.cancelled')";
     assert_eq!(count(&db, told).await, 3);
     assert_invariants(&db).await;
+}
+
+#[tokio::test]
+async fn f22_an_answer_to_a_call_is_taken_though_its_answer_is_lost() {
+    let (db, proxy, store) = proxied().await;
+    let (guard, loaded) = claimed_with_call(&store).await;
+    let waits = "UPDATE tool_call SET state = 'waiting', waits_for = 'in_doubt',
+                                      wait_until = now() + interval '1 hour'";
+    execute(&db, waits).await;
+    let answer = |now| NewAnswers {
+        reason: WaitReason::InDoubt,
+        answers: vec![(CallId("c1".to_owned()), CallAnswer::Succeeded { output: None })],
+        may_repeat: false,
+        key: None,
+        now,
+    };
+    let now = loaded.run.created_at;
+    proxy.trap("COMMIT", Harm::LoseAnswer, 1);
+    let given = answers::give(&store, &guard.tenant, guard.run, &answer(now)).await.unwrap();
+    assert!(matches!(given, Given::Taken(_)), "{given:?}");
+    proxy.sprung(1).await;
+    // Another request that says the same is another one.
+    let later = now + chrono::TimeDelta::seconds(1);
+    let given = answers::give(&store, &guard.tenant, guard.run, &answer(later)).await.unwrap();
+    assert_eq!(given, Given::AlreadyAnswered(CallId("c1".to_owned())));
+    assert_eq!(count(&db, "SELECT n_answers::bigint FROM run").await, 1);
 }
 
 #[tokio::test]

@@ -23,20 +23,23 @@
 //! | F-19 | `f19_a_crash_of_the_database_loses_and_doubles_nothing` |
 //! | F-20 | `f20_a_killed_backend_takes_every_session_with_it_and_nothing_else` |
 //! | F-21 | `f21_a_database_that_restarts_again_and_again_loses_and_doubles_nothing` |
-//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` |
+//! | F-22 | `f22_an_append_whose_answer_is_lost_is_found_and_not_done_again` `f22_an_append_that_only_moves_a_call_is_found_too` `f22_an_append_that_never_arrived_is_done_once` `f22_a_run_whose_acceptance_was_not_heard_is_accepted_once` `f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost` `f22_an_answer_to_a_call_is_taken_though_its_answer_is_lost` |
 //! | F-23 | `f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doubled` |
 //! | F-24 | `f24_a_commit_that_is_frozen_for_longer_than_the_lease_is_found_by_the_next_worker` |
 //! | F-25 | `f25_a_connection_that_falls_silent_is_given_up_and_replaced` `f25_a_server_whose_database_falls_silent_stops_and_another_goes_on` |
 //! | F-26 | `f26_a_listener_whose_connection_is_half_open_finds_out_and_looks_at_what_it_missed` |
 //! | F-27 | `f27_a_listener_whose_session_is_ended_comes_back_and_looks_at_what_it_missed` |
 //! | F-28 | `f28_without_hints_runs_and_cancels_are_found_by_polling` |
+//! | F-29 | `f29_a_session_that_holds_the_lock_of_notify_holds_up_neither_runs_nor_callers` |
 //! | F-30 | `f30_a_failover_to_a_synchronous_standby_loses_and_doubles_nothing` |
 //! | F-31 | `f31_a_failover_that_loses_commits_is_told_and_fences_what_was_claimed_before_it` |
 //! | F-32 | `f32_a_server_that_takes_no_writes_is_left_as_soon_as_there_is_one_that_does` |
 //! | F-33 | `f33_an_api_without_a_free_connection_says_so_soon_and_no_lease_is_lost` |
+//! | F-34 | `f34_a_database_without_a_free_connection_is_not_stormed_and_is_used_again_when_it_has_one` |
 //! | F-35 | `f35_a_transaction_that_is_given_up_for_another_one_is_done_again_and_at_last_refused` |
 //! | F-36 | `f36_a_run_whose_row_a_stranger_locks_goes_on_when_it_is_let_go` |
 //! | F-37 | `f37_a_database_without_room_refuses_runs_and_goes_on_when_it_has_some` |
+//! | F-38 | `f38_a_transaction_that_is_left_open_is_warned_of_and_claims_go_on_beside_its_dead_rows` |
 //! | F-39 | `f39_replicas_whose_clocks_are_ten_minutes_off_steal_nothing_from_each_other` |
 //! | F-40 | `f40_after_all_replicas_were_suspended_each_run_is_resumed_once` |
 //! | F-41 | `a_shutdown_waits_for_the_call_in_flight_and_records_its_outcome` `f41_a_process_told_to_stop_during_a_model_call_records_the_reply_and_exits_with_0` |
@@ -55,7 +58,11 @@
 //! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
 //! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
-//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `an_endless_body_is_cut_off_at_its_bound` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-59 | `f59_a_redirect_leads_nowhere` `f59_a_name_that_leads_home_is_refused_however_it_does` `f59_a_name_that_changes_between_two_look_ups_is_judged_at_each` `f59_a_name_without_an_address_and_one_that_nobody_answers_for_are_not_reached` `f59_a_model_whose_name_leads_home_fails_its_run_and_says_no_more` `f59_a_webhook_whose_name_leads_home_is_not_told` `f59_what_the_operator_vouches_for_is_reached` |
+//! | F-60 | `f60_a_server_that_dies_in_mid_call_and_forgets_its_sessions_is_asked_anew` `f60_a_call_that_may_be_repeated_is_sent_once_more_under_its_own_key` `f60_a_session_that_the_server_forgot_within_a_run_is_begun_anew_and_the_call_done_once` `a_server_killed_in_mid_call_leaves_a_call_in_doubt_that_must_not_run_twice` |
+//! | F-61 | `f61_keep_alives_and_progress_do_not_put_the_deadline_of_a_call_off` `progress_does_not_extend_the_time_of_a_call` |
+//! | F-62 | `f62_hostile_names_and_descriptions_are_left_out_or_made_plain_and_never_announced` `f62_a_list_that_changes_in_mid_run_changes_nothing_for_the_run` |
 //! | F-63 | `f63_a_client_that_goes_away_is_missed_before_the_first_byte_and_in_mid_stream` `f63_a_client_that_goes_away_while_its_run_is_accepted_is_missed` `f63_a_client_that_goes_away_ends_its_run_where_it_was_asked_to` `f63_a_client_that_goes_away_leaves_its_run_alone_where_nothing_else_was_asked` `f63_a_client_that_was_served_may_go_away` |
 //! | F-64 | `f64_readers_that_do_not_read_take_little_memory` `f64_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free_again` `f64_a_run_is_not_slowed_by_a_reader_that_takes_nothing` |
 //! | F-65 | `f65_a_stream_that_is_cut_after_any_byte_and_resumed_is_the_durable_list` `f65_readers_that_come_back_in_mid_turn_get_one_snapshot_and_all_of_the_reply` `f65_readers_on_another_server_see_the_deltas_of_a_reply_and_nothing_twice` `f65_a_reader_elsewhere_outlives_the_server_that_worked_on_the_run` |
@@ -76,16 +83,20 @@
 
 mod commits;
 mod crash;
+mod egress;
 mod failover;
 mod fleet;
 mod guards;
 mod keeping;
 mod kill_points;
+mod mcp;
 mod model;
 mod postgres;
 mod soak;
 mod steer;
+mod strangers;
 mod streams;
+mod sub_runs;
 mod waits;
 
 use std::fs;

@@ -22,7 +22,7 @@ const N_RUNS: usize = 12;
 /// A server on a database of its own, with runs that wait for their tools.
 pub(super) struct Stage {
     pub(super) cluster: OwnCluster,
-    tools: FakeTools,
+    pub(super) tools: FakeTools,
     pub(super) app: TestApp,
     runs: Vec<String>,
 }

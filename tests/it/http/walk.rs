@@ -9,12 +9,13 @@ use agentling::http::openapi::PROBLEMS;
 use agentling::http::openapi_document;
 use serde_json::{Value, json};
 
+use super::secrets::SEALING;
 use super::{pointers, speaker, without_ids};
 use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
 const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 9] = [
+const SCOPES: [&str; 11] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -23,8 +24,13 @@ const SCOPES: [&str; 9] = [
     "memory:write",
     "memory:system",
     "ledger:read",
+    "secrets:write",
+    "tools:write",
     "admin",
 ];
+
+/// A name as long as an id.
+const SECRET_NAME: &str = "key-00000000000000000000000000000000";
 
 /// What an operation takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,7 @@ enum Takes {
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const BUDGET: &str = r#"{"tokens":1000000}"#;
+const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -46,6 +53,10 @@ const FORK: &str = r#"{"at_seq":1}"#;
 const MESSAGE: &str = r#"{"text":"Hurry."}"#;
 const RENDER: &str = r#"{"agent":{"name":"b","model":{"provider":"scripted","name":"m"}}}"#;
 const SCHEDULE: &str = r#"{"cron":"0 0 1 1 *","agent_id":"a","input":"hi"}"#;
+/// It is refused, so that a walk over names, each of which a secret could have, stores none.
+const SECRET: &str = r#"{"value":"hunter22","origins":["ftp://example.com"]}"#;
+const TOOL: &str = r#"{"tool":{"kind":"http","name":"t","url":"https://nowhere.invalid/","parameters":{"type":"object"}}}"#;
+const SKILL: &str = r#"{"name":"b","description":"d","instructions":"i"}"#;
 const WEBHOOK: &str = r#"{"url":"https://example.com/hook"}"#;
 const RUN: &str = r#"{"agent_id":"a","input":"hi"}"#;
 
@@ -66,6 +77,12 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
+    ("mcp_servers_create", "tools:write", Takes::Json(MCP_SERVER)),
+    ("mcp_servers_delete", "tools:write", Takes::Nothing),
+    ("mcp_servers_get", "agents:read", Takes::Nothing),
+    ("mcp_servers_list", "agents:read", Takes::Nothing),
+    ("mcp_servers_put", "tools:write", Takes::Json(MCP_SERVER)),
+    ("mcp_servers_test", "tools:write", Takes::Maybe("{}")),
     ("memory_export", "memory:read", Takes::Nothing),
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
     ("memory_reset", "memory:write", Takes::Nothing),
@@ -97,6 +114,17 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("schedules_get", "runs:read", Takes::Nothing),
     ("schedules_list", "runs:read", Takes::Nothing),
     ("schedules_put", "runs:write", Takes::Json(SCHEDULE)),
+    ("secrets_delete", "secrets:write", Takes::Nothing),
+    ("secrets_get", "agents:read", Takes::Nothing),
+    ("secrets_list", "agents:read", Takes::Nothing),
+    ("secrets_put", "secrets:write", Takes::Json(SECRET)),
+    ("skills_archive", "tools:write", Takes::Nothing),
+    ("skills_create", "tools:write", Takes::Json(SKILL)),
+    ("skills_get", "agents:read", Takes::Nothing),
+    ("skills_list", "agents:read", Takes::Nothing),
+    ("skills_put", "tools:write", Takes::Json(SKILL)),
+    ("skills_version", "agents:read", Takes::Nothing),
+    ("skills_versions", "agents:read", Takes::Nothing),
     ("steps_get", "runs:read", Takes::Nothing),
     ("steps_request_body", "ledger:read", Takes::Nothing),
     ("steps_request_response", "ledger:read", Takes::Nothing),
@@ -112,6 +140,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("threads_list", "memory:read", Takes::Nothing),
     ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),
     ("threads_steps", "memory:read", Takes::Nothing),
+    ("tools_test", "tools:write", Takes::Json(TOOL)),
     ("webhooks_create", "admin", Takes::Json(WEBHOOK)),
     ("webhooks_delete", "admin", Takes::Nothing),
     ("webhooks_deliveries", "runs:read", Takes::Nothing),
@@ -158,6 +187,7 @@ const FAULTS: [Fault; 11] = [
 ];
 
 const OPEN: &str = "whoever supervises the server has no key and asks as it likes";
+const NAMES: &str = "every name is one that a secret of the caller may have";
 const READER: &str = "a memory document has a reader of its own, which lists what is wrong with it";
 
 /// What is answered otherwise, and why. The list may only get shorter.
@@ -175,6 +205,8 @@ const EXCEPTIONS: &[(&str, Fault, &str)] = &[
     ("memory_load", BrokenBody, READER),
     ("memory_load", UnknownField, READER),
     ("memory_load", NotAnObject, READER),
+    ("secrets_put", ForeignId, NAMES),
+    ("secrets_put", NoId, NAMES),
 ];
 
 /// An operation as the document has it, with its line of the table.
@@ -227,17 +259,29 @@ struct World {
     webhook: Value,
     delivery: Value,
     schedule: Value,
+    skill: Value,
+    server: Value,
+}
+
+async fn skill_and_server(app: &TestApp) -> (Value, Value) {
+    let skill = json!({"name": "s", "description": "d", "instructions": "i"});
+    let server = json!({"name": "walked", "url": app.tools.url("mcp")});
+    let skill = app.post("/v1/skills", &skill).await.expect(201);
+    (skill, app.post("/v1/mcp-servers", &server).await.expect(201))
 }
 
 impl World {
     async fn new() -> Self {
-        let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP)]).await;
+        let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
         let app = app.with_key(BOOTSTRAP);
         let agent = app.create_agent(&speaker("a", "Hello.")).await;
         let hook = json!({ "url": app.tools.url("hook") });
         let webhook = app.post("/v1/webhooks", &hook).await.expect(201);
+        let secret = json!({ "value": "hunter22", "origins": [app.tools.origin()] });
+        app.put(&format!("/v1/secrets/{SECRET_NAME}"), &secret).await.expect(200);
         let schedule: Value = serde_json::from_str(SCHEDULE).unwrap();
         let schedule = app.post("/v1/schedules", &schedule).await.expect(201);
+        let (skill, server) = skill_and_server(&app).await;
         let run = app.run_body(&json!({ "agent_id": "a", "input": "hi" })).await;
         let path = format!("/v1/webhooks/{}/deliveries", webhook["id"].as_str().unwrap());
         let delivery = app.all(&path).await[0].clone();
@@ -254,7 +298,20 @@ impl World {
                 SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
             lacking.push((lacked, mint_key(&app, "default", &held).await));
         }
-        Self { app, foreign, lacking, agent, run, step, request, webhook, delivery, schedule }
+        Self {
+            app,
+            foreign,
+            lacking,
+            agent,
+            run,
+            step,
+            request,
+            webhook,
+            delivery,
+            schedule,
+            skill,
+            server,
+        }
     }
 
     /// The operation's path with what is really there.
@@ -273,6 +330,10 @@ impl World {
             .replace("{webhook_id}", &text(&self.webhook["id"]))
             .replace("{delivery_id}", &text(&self.delivery["id"]))
             .replace("{schedule_id}", &text(&self.schedule["id"]))
+            .replace("{name}", SECRET_NAME)
+            .replace("{skill_id}", &text(&self.skill["id"]))
+            .replace("{server_id}", &text(&self.server["id"]))
+            .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")
             .replace("{block_id}", "user")

@@ -41,6 +41,7 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         unparsable: false,
         waits: WaitRules::NONE,
         settled: None,
+        brings: Vec::new(),
     };
     Batch {
         op_id: uuid(),
@@ -62,7 +63,10 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         moves: Vec::new(),
         events: vec![(EventName::StepRecorded, EventData::Step { step_seq, turn: 1 })],
         requests: Vec::new(),
+        pins: None,
         draws: Draws::default(),
+        sub_runs: Vec::new(),
+        parent: None,
     }
 }
 

@@ -4,4 +4,5 @@ pub(crate) mod journal;
 pub(crate) mod lease;
 mod ledger;
 mod pool;
+mod queues;
 mod schema;

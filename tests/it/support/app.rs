@@ -304,6 +304,8 @@ pub(crate) fn config_at(url: &str, tools: &str, settings: &[(&str, &str)]) -> Co
         ("DATABASE_URL", url),
         ("AGENTLING_LISTEN", "127.0.0.1:0"),
         ("AGENTLING_EGRESS_ALLOW", tools),
+        // Fake models have ports that no list can name beforehand.
+        ("AGENTLING_EGRESS_ANY_MODEL", "true"),
         ("AGENTLING_POLL_MS", "200"),
         ("AGENTLING_LEASE_MS", "2000"),
         ("AGENTLING_HEARTBEAT_MS", "200"),

@@ -43,6 +43,11 @@ impl Endless {
         Self { address, sent }
     }
 
+    /// `127.0.0.1:port`.
+    pub(crate) fn host(&self) -> String {
+        self.address.to_string()
+    }
+
     /// The base address for an agent's model.
     pub(crate) fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)

@@ -187,6 +187,28 @@ const RULES: &[Rule] = &[
                    AND (c.attempt > 0 OR c.outcome->>'kind' <> 'cancelled')))",
     ),
     (
+        "a run has a version of every skill that its agent names, numbered 1..n",
+        "SELECT r.run_id::text FROM run r
+           LEFT JOIN agent_version v
+             ON (v.tenant_id, v.agent_id, v.version) = (r.tenant_id, r.agent_id, r.agent_version)
+          WHERE (SELECT (count(*)::integer, coalesce(max(place), 0)) FROM run_skill p
+                  WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))
+             <> (SELECT (n, n) FROM (SELECT json_array_length(coalesce(
+                    coalesce(r.inline_agent, v.spec)->'skills', '[]'))::integer AS n) named)",
+    ),
+    (
+        "what the calls of a reply bring stands right behind it",
+        "SELECT concat(s.thread_id, ' ', s.seq) FROM step s
+          WHERE s.kind = 'tools' AND s.run_id IS NOT NULL AND s.turn > 0
+            -- What servers have is told before a run has called anything.
+            AND EXISTS (SELECT FROM step b
+                         WHERE (b.tenant_id, b.thread_id, b.run_id, b.kind)
+                             = (s.tenant_id, s.thread_id, s.run_id, 'action') AND b.seq < s.seq)
+            AND NOT EXISTS (SELECT FROM step a
+                             WHERE (a.tenant_id, a.thread_id, a.run_id, a.turn, a.seq, a.kind)
+                                 = (s.tenant_id, s.thread_id, s.run_id, s.turn, s.seq - 1, 'action'))",
+    ),
+    (
         "epochs never go back",
         "SELECT run_id::text FROM (
              SELECT run_id, epoch, lag(epoch) OVER (PARTITION BY tenant_id, run_id ORDER BY seq)
@@ -283,17 +305,81 @@ const RULES: &[Rule] = &[
                      ELSE r.wake_at IS NOT NULL END",
     ),
     (
-        "a run that waits names exactly the calls that wait, and waits for one or has no budget",
+        "a run that waits names exactly the calls that wait for a caller, or has no budget",
         "SELECT concat(r.run_id, ' ', r.requires_action::text) FROM run r
           WHERE r.status = 'requires_action'
             AND (SELECT coalesce(string_agg(concat(c.call_id, ' ', c.waits_for), ','
                                             ORDER BY c.call_idx), '')
                    FROM tool_call c
-                  WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id) AND c.state = 'waiting')
+                  WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id)
+                    AND c.state = 'waiting' AND c.waits_for <> 'sub_runs')
              IS DISTINCT FROM
                 (SELECT coalesce(
                         string_agg(concat(w->>'tool_call_id', ' ', w->>'reason'), ','), '')
                    FROM json_array_elements(coalesce(r.requires_action->'tool_calls', '[]')) w)",
+    ),
+    (
+        "a run that waits names exactly the sub-runs that it waits for",
+        "SELECT concat(r.run_id, ' ', r.requires_action::text) FROM run r
+          WHERE r.requires_action IS NOT NULL
+            AND (SELECT coalesce(string_agg(c.call_id, ',' ORDER BY c.call_idx), '')
+                   FROM tool_call c
+                  WHERE (c.tenant_id, c.run_id) = (r.tenant_id, r.run_id)
+                    AND c.waits_for = 'sub_runs')
+             IS DISTINCT FROM
+                (SELECT coalesce(string_agg(w->>'tool_call_id', ','), '')
+                   FROM json_array_elements(coalesce(r.requires_action->'sub_runs', '[]')) w)",
+    ),
+    (
+        "a run that waits for nothing but sub-runs goes on by itself, at the latest when the wait is over",
+        "SELECT concat(r.run_id, ' ', r.status, ' ', r.available_at) FROM run r
+          WHERE r.requires_action->>'reason' = 'sub_runs'
+            AND CASE r.status
+                WHEN 'queued' THEN r.available_at = 'infinity'
+                WHEN 'running' THEN false
+                ELSE true END",
+    ),
+    (
+        "a call that waits for a sub-run has one that is active, or its answer",
+        "SELECT concat(c.run_id, ' ', c.call_id, ' ', s.status) FROM tool_call c
+           LEFT JOIN run s
+             ON (s.tenant_id, s.parent_run_id, s.parent_call_id)
+              = (c.tenant_id, c.run_id, c.call_id)
+          WHERE c.waits_for = 'sub_runs'
+            AND coalesce(s.status, '') NOT IN ('queued', 'running', 'requires_action')
+            AND NOT EXISTS (SELECT FROM call_answer a
+                             WHERE (a.tenant_id, a.run_id, a.call_id, a.waits_for)
+                                 = (c.tenant_id, c.run_id, c.call_id, 'sub_runs'))",
+    ),
+    (
+        "a sub-run has the id of its call, and was started for all that its parent was and for it",
+        "SELECT s.run_id::text FROM run s
+           JOIN run p ON (p.tenant_id, p.run_id) = (s.tenant_id, s.parent_run_id)
+          WHERE s.ancestors <> p.ancestors || p.run_id
+             OR s.parent_call_id <> 'call_' || replace(s.run_id::text, '-', '')
+             OR s.thread_id = p.thread_id OR s.key_id IS DISTINCT FROM p.key_id",
+    ),
+    (
+        "a sub-run is not active for a run that has ended, unless its end was told before",
+        "SELECT concat(s.run_id, ' ', s.status, ' of ', p.status) FROM run s
+           JOIN run p ON (p.tenant_id, p.run_id) = (s.tenant_id, s.parent_run_id)
+          WHERE s.status IN ('queued', 'running', 'requires_action')
+            AND p.status NOT IN ('queued', 'running', 'requires_action')
+            AND s.cancel_requested_at IS NULL
+            AND NOT EXISTS (SELECT FROM call_answer a
+                             WHERE (a.tenant_id, a.run_id, a.call_id, a.waits_for)
+                                 = (p.tenant_id, p.run_id, s.parent_call_id, 'sub_runs'))",
+    ),
+    (
+        "what a sub-run holds of a budget it holds of that of every run that it was started for",
+        "SELECT concat(d.run_id, ' ', d.resource) FROM budget_draw d
+           JOIN run s USING (tenant_id, run_id)
+           JOIN budget b ON b.tenant_id = s.tenant_id AND b.scope = 'run'
+                        AND b.owner_id = ANY (s.ancestors) AND b.resource = d.resource
+           LEFT JOIN budget_draw o
+             ON (o.tenant_id, o.run_id, o.scope, o.owner_id, o.resource)
+              = (s.tenant_id, s.run_id, 'run', b.owner_id, b.resource)
+          WHERE d.reserved > 0 AND o.reserved IS DISTINCT FROM d.reserved",
     ),
     (
         "an answer is to a call of its run that had been started as often, and is counted",
@@ -351,6 +437,23 @@ const RULES: &[Rule] = &[
         "SELECT concat(i.route, ' ', i.key) FROM idempotency i
            LEFT JOIN run r ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
           WHERE r.run_id IS NULL",
+    ),
+    (
+        "the tools that a run was given are those of a run on its thread",
+        "SELECT p.run_id::text FROM run_pin p
+           JOIN run r USING (tenant_id, run_id)
+          WHERE p.thread_id <> r.thread_id OR r.started_at IS NULL",
+    ),
+    (
+        "a run that uses tools of servers was given them before it asked a model",
+        "SELECT r.run_id::text FROM run r
+           LEFT JOIN agent_version v USING (tenant_id, agent_id)
+          WHERE (v.version IS NULL OR v.version = r.agent_version)
+            AND coalesce(r.inline_agent, v.spec)::jsonb -> 'tools' @> '[{\"kind\": \"mcp\"}]'
+            AND EXISTS (SELECT 1 FROM step s
+                         WHERE (s.tenant_id, s.run_id, s.kind) = (r.tenant_id, r.run_id, 'action'))
+            AND NOT EXISTS (SELECT 1 FROM run_pin p
+                             WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))",
     ),
     (
         "what was erased is not there",

@@ -60,3 +60,23 @@ pub(crate) async fn picture(db: &TestDb) -> Vec<String> {
     }
     tables
 }
+
+/// Every row of a table, as text.
+pub(crate) async fn picture_of(db: &TestDb, table: &str) -> String {
+    let sql = format!("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM {table} t");
+    let sql = sqlx::AssertSqlSafe(sql);
+    sqlx::query_scalar(sql).fetch_one(&mut db.connect().await).await.unwrap()
+}
+
+/// Every row of every table there is, as text.
+pub(crate) async fn picture_everything(db: &TestDb) -> String {
+    let sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+    let tables: Vec<String> =
+        sqlx::query_scalar(sql).fetch_all(&mut db.connect().await).await.unwrap();
+    assert!(tables.len() > 20, "{tables:?}");
+    let mut all = String::new();
+    for table in tables {
+        all.push_str(&picture_of(db, &table).await);
+    }
+    all
+}

@@ -124,15 +124,20 @@ pub(super) async fn spawn(router: Router) -> String {
     origin
 }
 
-async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+/// Reads a request to its end.
+pub(super) async fn read(request: Request) -> ModelRequest {
     let (parts, body) = request.into_parts();
     let body: Bytes = axum::body::to_bytes(body, 1 << 22).await.unwrap();
     let authorization = parts.headers.get("authorization");
-    let seen = ModelRequest {
+    ModelRequest {
         path: parts.uri.path().to_owned(),
         authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
         body: String::from_utf8(body.to_vec()).unwrap(),
-    };
+    }
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let seen = read(request).await;
     let streams = seen.json()["stream"] == true;
     shared.seen.lock().unwrap().push(seen);
     let reply = {
@@ -143,7 +148,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     answer(reply, streams).await
 }
 
-async fn answer(reply: ModelReply, streams: bool) -> Response {
+pub(super) async fn answer(reply: ModelReply, streams: bool) -> Response {
     match reply {
         ModelReply::Says { text, calls, finish } if streams => {
             let events = [chunks(&text, &calls, finish), vec!["[DONE]".to_owned()]].concat();

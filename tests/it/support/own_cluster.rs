@@ -82,6 +82,11 @@ impl OwnCluster {
         ended.await.unwrap();
     }
 
+    /// How many connections it has places for when it is started again.
+    pub(crate) const fn allow_connections(&mut self, n: u32) {
+        self.settings.connections = n;
+    }
+
     /// Starts it again where it was.
     pub(crate) async fn start_again(&mut self) {
         let embedded = launch(self.settings.clone()).await;

@@ -76,11 +76,13 @@ pub(crate) fn new_run() -> NewRun {
             thread_id,
             agent_id: None,
             agent_version: None,
+            parent: None,
             metadata: Metadata::new(),
             created_at: now,
             budget: Budget::default(),
             facts: RunFacts::accepted(),
         },
+        skills: Vec::new(),
         inline_agent: Some(serde_json::from_value(agent).unwrap()),
         new_thread: Some(Thread {
             id: thread_id,

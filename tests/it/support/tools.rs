@@ -27,13 +27,16 @@ pub(crate) struct ToolCallSeen {
     pub(crate) key: String,
     /// The `Agentling-Fence`.
     pub(crate) fence: String,
+    /// All headers, by name.
+    pub(crate) headers: BTreeMap<String, String>,
     /// What it is told as an endpoint: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
     pub(crate) webhook: [String; 3],
 }
 
-/// An answer that is no JSON: headers and bytes.
+/// An answer that is no JSON: status, headers and bytes.
 #[derive(Clone)]
 struct Raw {
+    status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
 }
@@ -69,6 +72,11 @@ impl FakeTools {
         Self { host, shared }
     }
 
+    /// Where they are, as an origin.
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.host)
+    }
+
     /// The URL of a tool.
     pub(crate) fn url(&self, tool: &str) -> String {
         format!("http://{}/{tool}", self.host)
@@ -86,7 +94,14 @@ impl FakeTools {
     /// A tool that answers 200 with these headers and these bytes.
     pub(crate) fn answer_bytes(&self, tool: &str, headers: &[(&'static str, &str)], body: &[u8]) {
         let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = Raw { headers, body: body.to_vec() };
+        let raw = Raw { status: 200, headers, body: body.to_vec() };
+        self.shared.raw.lock().unwrap().insert(tool.to_owned(), raw);
+    }
+
+    /// A tool that is elsewhere.
+    pub(crate) fn redirect(&self, tool: &str, status: u16, location: &str) {
+        let headers = vec![("location", location.to_owned())];
+        let raw = Raw { status, headers, body: Vec::new() };
         self.shared.raw.lock().unwrap().insert(tool.to_owned(), raw);
     }
 
@@ -129,8 +144,8 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         drop(gate.acquire().await);
     }
     let raw = shared.raw.lock().unwrap().get(&seen.tool).cloned();
-    if let Some(Raw { headers, body }) = raw {
-        let mut response = body.into_response();
+    if let Some(Raw { status, headers, body }) = raw {
+        let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
         response.headers_mut().clear();
         for (name, value) in headers {
             response.headers_mut().insert(name, value.parse().unwrap());
@@ -166,6 +181,11 @@ fn note(parts: &Parts, body: &Bytes) -> ToolCallSeen {
         text: String::from_utf8_lossy(body).into_owned(),
         key: header("idempotency-key"),
         fence: header("agentling-fence"),
+        headers: parts
+            .headers
+            .keys()
+            .map(|name| (name.to_string(), header(name.as_str())))
+            .collect(),
         webhook: ["webhook-id", "webhook-timestamp", "webhook-signature"].map(header),
     }
 }

@@ -145,6 +145,7 @@ fn recorded_replies_are_told_again_as_they_came() {
         let input = RenderInput {
             model: &model,
             instructions: None,
+            skills: &[],
             steps: &steps,
             first_seq: 1,
             tools: &[],

@@ -40,6 +40,7 @@ pub(super) fn model(body: &Value) -> ModelSpec {
         provider: Provider::Anthropic,
         name: body["model"].as_str().unwrap().to_owned(),
         base_url: None,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),

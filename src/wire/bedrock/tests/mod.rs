@@ -30,6 +30,7 @@ fn profile(model: &str) -> Profile {
         provider: Provider::Bedrock,
         name: model.to_owned(),
         base_url: None,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),

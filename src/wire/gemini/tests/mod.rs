@@ -23,6 +23,7 @@ fn profile(name: &str) -> Profile {
         provider: Provider::Gemini,
         name: name.to_owned(),
         base_url: None,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),

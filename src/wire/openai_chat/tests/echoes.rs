@@ -20,6 +20,7 @@ fn model(provider: Provider, base_url: Option<&str>) -> ModelSpec {
         provider,
         name: "m".to_owned(),
         base_url: base_url.map(str::to_owned),
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),

@@ -65,6 +65,7 @@ fn model(recording: &Recording) -> ModelSpec {
         provider: provider.unwrap_or(Provider::Openai),
         name: recording.body["model"].as_str().unwrap().to_owned(),
         base_url,
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: settings(&recording.body),
         script: Vec::new(),

@@ -16,6 +16,7 @@ fn model(provider: Provider, name: &str, base_url: Option<&str>) -> ModelSpec {
         provider,
         name: name.to_owned(),
         base_url: base_url.map(str::to_owned),
+        api_key: None,
         profile: ProfileOverrides::default(),
         settings: ModelSettings::default(),
         script: Vec::new(),

@@ -54,6 +54,7 @@ fn body(case: &Case, model: &ModelSpec) -> String {
     let input = RenderInput {
         model,
         instructions: case.instructions,
+        skills: &case.skills,
         steps: &case.steps,
         first_seq: 1,
         tools: &tools,

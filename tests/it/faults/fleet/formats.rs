@@ -12,18 +12,18 @@ async fn f45_a_run_in_a_newer_format_is_left_to_newer_workers_and_not_failed() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let agent = agent_with(&[saying("Hello.")], &[]);
     let newer = accept(&db, &tools, &agent).await.id;
-    execute(&db, "UPDATE run SET format = 2").await;
+    execute(&db, "UPDATE run SET format = 1000").await;
     let app = healthy(&db, &tools).await;
     // Runs that came later are taken, also those that were given back.
     for _ in 0..3 {
         let run = accept(&db, &tools, &agent).await.id;
         assert_eq!(ended(&app, run).await.facts.status, RunStatus::Completed);
     }
-    let left = "SELECT count(*) FROM run WHERE format = 2 AND status = 'queued' AND epoch = 0";
+    let left = "SELECT count(*) FROM run WHERE format = 1000 AND status = 'queued' AND epoch = 0";
     assert_eq!(count(&db, left).await, 1);
     assert_eq!(app.get(&format!("/v1/runs/{newer}")).await.expect(200)["status"], "queued");
     // A newer worker that knows the format ends it; here it becomes one that this version knows.
-    execute(&db, "UPDATE run SET format = 1 WHERE format = 2").await;
+    execute(&db, "UPDATE run SET format = 1 WHERE format = 1000").await;
     assert_eq!(ended(&app, newer).await.facts.status, RunStatus::Completed);
     assert_invariants(&db).await;
 }
@@ -32,7 +32,7 @@ async fn f45_a_run_in_a_newer_format_is_left_to_newer_workers_and_not_failed() {
 async fn f45_a_newer_run_whose_worker_was_lost_is_put_back_by_an_older_server_untouched() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let (_claim, ..) = crate::support::claimed(&db.store()).await;
-    execute(&db, "UPDATE run SET format = 2").await;
+    execute(&db, "UPDATE run SET format = 1000").await;
     execute(&db, "UPDATE run_lease SET expires_at = now() - interval '1 second'").await;
     let _app = healthy(&db, &tools).await;
     until(&db, "SELECT status = 'queued' AND epoch = 1 FROM run").await;

@@ -30,6 +30,7 @@ impl Replica {
                 ("AGENTLING_LISTEN", &listen),
                 ("AGENTLING_EGRESS_ALLOW", &tools.host),
                 ("AGENTLING_DB_CONNECTIONS", "8"),
+                ("AGENTLING_EGRESS_ANY_MODEL", "true"),
                 ("AGENTLING_POLL_MS", "100"),
                 ("AGENTLING_SWEEP_MS", "100"),
                 ("AGENTLING_LAG_LIMIT_MS", "60000"),
@@ -49,7 +50,7 @@ impl Replica {
         });
         assert!(started.await.unwrap(), "it serves");
         // The service's own constructor sets up the TLS that clients ask for and do not use here.
-        drop(agentling::provider::client::http_client());
+        drop(agentling::provider::client::http_client(std::sync::Arc::default()));
         let client = Client::builder().no_proxy().build().unwrap();
         Self { process, base: format!("http://{listen}"), client }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::{speaker, start_endless_run};
 use crate::support::{
-    FakeModel, ModelReply, TestApp, assert_invariants, count, mint_key, with_json,
+    FakeModel, ModelReply, TestApp, assert_invariants, count, execute, mint_key, with_json,
 };
 
 fn path(run: &Value) -> String {
@@ -91,4 +91,21 @@ async fn what_was_erased_is_gone_for_its_tenant_and_never_was_for_others() {
     let as_them = as_us.with_key(&theirs);
     as_them.get(&path(&run)).await.expect_problem(404, "not-found");
     as_them.delete(&path(&run)).await.expect_problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_run_that_never_asked_a_model_leaves_no_word_in_the_bodies_of_later_ones() {
+    let app = TestApp::start().await;
+    let model = FakeModel::start(["One.", "Two."].map(ModelReply::text)).await;
+    let agent = json!({ "name": "a", "model": model.spec(false) });
+    let first = app.run(&agent, "first words").await;
+    // As if it had been cancelled before its turn.
+    execute(&app.db, "DELETE FROM model_request").await;
+    let next = json!({ "agent": agent, "thread_id": first["thread_id"], "input": "second words" });
+    app.run_body(&next).await;
+    let bodies =
+        "SELECT count(*) FROM model_request WHERE head IS NOT NULL OR conversation IS NOT NULL";
+    assert_eq!(count(&app.db, bodies).await, 1);
+    assert_eq!(app.delete(&path(&first)).await.status, 204);
+    assert_eq!(count(&app.db, bodies).await, 0);
 }

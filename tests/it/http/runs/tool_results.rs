@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    TestApp, agent_with, assert_invariants, calling, client_tool, mint_key, race, run_path, saying,
-    tool, until, waiting_calls, with_json,
+    TestApp, agent_with, assert_invariants, calling, client_tool, count, mint_key, race, run_path,
+    saying, tool, until, waiting_calls, with_json,
 };
 
 /// An agent that asks its caller to pick something so often at once, and then answers.
@@ -272,5 +272,53 @@ async fn the_time_of_a_run_goes_on_while_it_waits() {
     let mut next = start(&agent_with(&[saying("Back.")], &[]));
     next["thread_id"] = run["thread_id"].clone();
     assert_eq!(app.run_body(&next).await["answer"], "Back.");
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_result_that_comes_too_late_is_refused_and_the_model_was_told_so() {
+    let app = TestApp::start().await;
+    let mut agent = picker(1);
+    agent["tools"][0]["timeout_ms"] = json!(200);
+    let run = app.start_run(&start(&agent)).await;
+    until(&app.db, "SELECT status = 'completed' FROM run").await;
+    let outcomes = app.outcomes(&run).await;
+    assert_eq!(outcomes[0]["kind"], "timeout");
+    assert_eq!(outcomes[0]["error"]["message"], "tool 'pick' exceeded its 0.2s timeout");
+    let call = outcomes[0]["tool_call_id"].as_str().unwrap();
+    for _ in 0..2 {
+        app.give_result(&run, call, &json!("late")).await.expect_problem(409, "run-not-waiting");
+    }
+    assert_eq!(count(&app.db, "SELECT count(*) FROM call_answer").await, 0);
+    assert_eq!(app.outcomes(&run).await, outcomes);
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_result_may_be_as_large_as_the_limit_and_no_byte_larger() {
+    const LIMIT: usize = 16 << 20;
+    let app = TestApp::start().await;
+    let run = app.parked(&start(&picker(1))).await;
+    let [call] = waiting_calls(&run).try_into().unwrap();
+    let body = |n: usize| {
+        let body = |text: &str| json!({"results": [{"tool_call_id": call, "output": text}]});
+        let frame = body("").to_string().len();
+        body(&"x".repeat(n - frame))
+    };
+    let path = run_path(&run, "tool-results");
+    app.post(&path, &body(LIMIT + 1)).await.expect_problem(413, "body-too-large");
+    assert_eq!(count(&app.db, "SELECT count(*) FROM call_answer").await, 0);
+    app.post(&path, &body(LIMIT)).await.expect(200);
+    assert_eq!(app.rested(&run).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_result_for_a_run_that_was_cancelled_is_refused() {
+    let app = TestApp::start().await;
+    let run = app.parked(&start(&picker(1))).await;
+    let [call] = waiting_calls(&run).try_into().unwrap();
+    app.post(&run_path(&run, "cancel"), &json!({})).await.expect(202);
+    assert_eq!(app.rested(&run).await["status"], "cancelled");
+    app.give_result(&run, &call, &json!(1)).await.expect_problem(409, "run-not-waiting");
     assert_invariants(&app.db).await;
 }

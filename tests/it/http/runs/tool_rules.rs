@@ -1,6 +1,10 @@
 //! How tools are called and told: together or in order, in time, whole or in part.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::support::{HeldModel, Piece, TestApp, tool};
 
@@ -183,4 +187,39 @@ async fn numbers_are_sent_stored_told_and_answered_as_they_were_spelt() {
     assert_eq!(outcomes(&app, &run).await[0]["output"]["exact"], SPELT);
     assert_eq!(model.messages(1).last().unwrap()["content"], SPELT);
     assert_eq!(run["answer"], SPELT);
+}
+
+/// A server that answers with this and then with one byte after the other, for ever.
+async fn drips(head: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    #[expect(clippy::disallowed_methods, reason = "a fake peer ends with its test")]
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        assert!(socket.read(&mut [0; 4096]).await.unwrap() > 0);
+        socket.write_all(head.as_bytes()).await.unwrap();
+        let mut drops = tokio::time::interval(Duration::from_millis(10));
+        while socket.write_all(b"x").await.is_ok() {
+            drops.tick().await;
+        }
+    });
+    host
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_drop_by_drop_does_not_move_the_deadline() {
+    for head in
+        ["HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n", "HTTP/1.1 200 OK\r\nx-drops: "]
+    {
+        let host = drips(head).await;
+        let app = TestApp::with(&[("AGENTLING_EGRESS_ALLOW", host.as_str())]).await;
+        let (_model, mut agent) = caller(&app, &["t"]).await;
+        agent["tools"][0]["url"] = json!(format!("http://{host}/"));
+        agent["tools"][0]["timeout_ms"] = json!(300);
+        let run = app.run(&agent, "Go.").await;
+        assert_eq!(run["answer"], "Done.", "{run}");
+        let outcome = outcomes(&app, &run).await.remove(0);
+        assert_eq!(outcome["kind"], "timeout", "{outcome}");
+        assert_eq!(outcome["error"]["message"], "tool 't' exceeded its 0.3s timeout");
+    }
 }

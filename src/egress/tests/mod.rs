@@ -1,0 +1,4 @@
+//! Tests of the door.
+
+mod peer;
+mod policy;

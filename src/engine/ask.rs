@@ -1,0 +1,110 @@
+//! One attempt at a model call, with the model's own key where it brings one. Whatever comes back is
+//! without that key before anything else reads it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{Context, secrets};
+use crate::domain::event::DeltaKind;
+use crate::domain::id::TenantId;
+use crate::domain::model::{ModelError, ModelErrorKind};
+use crate::domain::redaction::PLACEHOLDER_START;
+use crate::domain::secret::SecretUnavailable;
+use crate::provider::{Attempt, ModelCall};
+use crate::render::redact::StreamRedactor;
+use crate::tools::mask::Mask;
+use crate::wire::DeltaPiece;
+
+/// What stands for an answer that is not kept.
+const WITHHELD: &[u8] = b"[withheld: it held the key of the model]";
+
+/// Who hears of the pieces of a reply.
+pub(super) type OnDelta<'a> = &'a mut (dyn FnMut(DeltaPiece) + Send);
+
+/// Asks a model once.
+pub(super) async fn ask(
+    context: &Context,
+    tenant: &TenantId,
+    call: &ModelCall,
+    on_delta: OnDelta<'_>,
+) -> Attempt {
+    let models = &context.parts.models;
+    let (name, key) = match secrets::model_key(context, tenant, &call.spec).await {
+        Ok(None) => return models.call(call, None, on_delta).await,
+        Ok(Some(key)) => key,
+        Err(why) => return models.unsent(call, unavailable(call, why)),
+    };
+    let mask = Mask::of([(&name, &key)]);
+    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), has_key: false, on_delta };
+    let mut attempt = models.call(call, Some(&key), &mut |piece| pieces.push(piece)).await;
+    if pieces.finish() {
+        // In the bytes of a stream the key stands in pieces, which nothing finds.
+        attempt.response = Bytes::from_static(WITHHELD);
+    }
+    masked(&mask, &mut attempt);
+    attempt
+}
+
+fn unavailable(call: &ModelCall, why: SecretUnavailable) -> ModelError {
+    let provider = call.spec.provider;
+    let name = call.spec.api_key.as_ref().map_or("", |key| key.secret.as_str());
+    let detail = format!("the secret '{name}' is not available: {why}");
+    let error = ModelError::new(provider, ModelErrorKind::SecretUnavailable, detail);
+    // What the database does not answer now it may answer later.
+    ModelError { retryable: why == SecretUnavailable::Unread, ..error }
+}
+
+/// Takes a key out of everything that came back.
+fn masked(mask: &Mask, attempt: &mut Attempt) {
+    if let std::borrow::Cow::Owned(response) = mask.bytes(&attempt.response) {
+        attempt.response = response.into();
+    }
+    match &mut attempt.outcome {
+        Ok(reply) => mask.reply(reply),
+        Err(error) => {
+            error.operator_detail = mask.text(&error.operator_detail).into_owned();
+            error.provider_code = error.provider_code.take().map(|it| mask.text(&it).into_owned());
+        }
+    }
+}
+
+/// The pieces of a reply on their way, each kind of which is a text of its own.
+struct Pieces<'a> {
+    mask: &'a Mask,
+    streams: BTreeMap<DeltaKind, StreamRedactor>,
+    /// Whether the key was in one of them.
+    has_key: bool,
+    on_delta: OnDelta<'a>,
+}
+
+impl Pieces<'_> {
+    fn push(&mut self, piece: DeltaPiece) {
+        let DeltaPiece { kind, text } = piece;
+        if !self.streams.contains_key(&kind) {
+            self.streams.extend(self.mask.stream().map(|stream| (kind, stream)));
+        }
+        let shown = match self.streams.get_mut(&kind) {
+            Some(stream) => stream.push(&text),
+            None => text,
+        };
+        self.tell(kind, shown);
+    }
+
+    /// Tells what was held back of texts that are over; whether the key was in one.
+    fn finish(mut self) -> bool {
+        for (kind, stream) in std::mem::take(&mut self.streams) {
+            let text = stream.finish();
+            self.tell(kind, text);
+        }
+        self.has_key
+    }
+
+    fn tell(&mut self, kind: DeltaKind, text: String) {
+        // A placeholder is written as a whole.
+        self.has_key |= text.contains(PLACEHOLDER_START);
+        if !text.is_empty() {
+            (self.on_delta)(DeltaPiece { kind, text });
+        }
+    }
+}

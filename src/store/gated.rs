@@ -1,0 +1,168 @@
+//! A pool whose callers do not storm a database that refuses connections.
+//!
+//! While it does, each caller of a plain pool would try to connect for as long as it may wait, and all
+//! of them at once. Here one of them tries, for all pools of the process; the others wait for what comes
+//! of it, and no longer than they would wait for a connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, TryStreamExt as _};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::{Either, Execute, Executor, PgPool, Postgres, SqlStr, Transaction};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::clock::{Ids as _, System};
+
+/// How long a connection is waited for.
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long nobody tries after somebody was refused, at least; at most nearly twice that.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// Whether the database lets us in, as all pools of a process know it.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    is_shut: AtomicBool,
+    turn: Mutex<()>,
+}
+
+/// A pool behind the gate.
+#[derive(Debug, Clone)]
+pub(super) struct GatedPool {
+    pool: PgPool,
+    gate: Arc<Gate>,
+}
+
+impl GatedPool {
+    pub(super) const fn new(pool: PgPool, gate: Arc<Gate>) -> Self {
+        Self { pool, gate }
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Takes a connection.
+    pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        // One that is there already is taken at once, so that hearts beat on while others are refused.
+        let acquire = Box::pin(self.pool.acquire());
+        if self.pool.num_idle() > 0 {
+            return acquire.await;
+        }
+        self.connecting(acquire).await
+    }
+
+    /// Takes a connection and begins a transaction on it.
+    pub(super) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        let begin = Box::pin(self.pool.begin());
+        if self.pool.num_idle() > 0 {
+            return begin.await;
+        }
+        self.connecting(begin).await
+    }
+
+    /// Does what opens a connection, once it is this caller's turn, and takes note of what comes of it.
+    pub(super) async fn connecting<T>(
+        &self,
+        connect: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        let turn = self.turn().await?;
+        let connected = connect.await;
+        match &connected {
+            Ok(_) => self.gate.is_shut.store(false, Ordering::Release),
+            Err(error) if self.is_refusal(error) => {
+                self.gate.is_shut.store(true, Ordering::Release);
+            }
+            Err(_) => {}
+        }
+        drop(turn);
+        connected
+    }
+
+    /// Waits for this caller's turn while the gate is shut.
+    async fn turn(&self) -> Result<Option<MutexGuard<'_, ()>>, sqlx::Error> {
+        let is_shut = || self.gate.is_shut.load(Ordering::Acquire);
+        if !is_shut() {
+            return Ok(None);
+        }
+        let turn = tokio::time::timeout(ACQUIRE_TIMEOUT, self.gate.turn.lock()).await;
+        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        if !is_shut() {
+            return Ok(None);
+        }
+        // A plain pool tries nine times in its two seconds; with this that is four times a second, and
+        // replicas that were refused together do not come back together.
+        let (random, _) = System::new().random().as_u64_pair();
+        let spread = Duration::from_millis((random >> 56) * 3 / 4);
+        tokio::time::sleep(BREATH + spread).await;
+        Ok(Some(turn))
+    }
+
+    /// Whether the database let nobody in, rather than that all connections were in use.
+    fn is_refusal(&self, error: &sqlx::Error) -> bool {
+        match error {
+            sqlx::Error::PoolTimedOut => {
+                self.pool.size() < self.pool.options().get_max_connections()
+            }
+            sqlx::Error::Io(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl<'p> Executor<'p> for &'_ GatedPool {
+    type Database = Postgres;
+
+    // Statements of this layer have answers of a few rows, which are taken whole.
+    fn fetch_many<'e, 'q: 'e, E>(
+        self,
+        query: E,
+    ) -> BoxStream<'e, Result<Either<PgQueryResult, PgRow>, sqlx::Error>>
+    where
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let pool = self.clone();
+        let answer = async move {
+            let mut connection = pool.acquire().await?;
+            let answer: Vec<_> = connection.fetch_many(query).try_collect().await?;
+            Ok::<_, sqlx::Error>(stream::iter(answer.into_iter().map(Ok)))
+        };
+        stream::once(answer).try_flatten().boxed()
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(
+        self,
+        query: E,
+    ) -> BoxFuture<'e, Result<Option<PgRow>, sqlx::Error>>
+    where
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let pool = self.clone();
+        Box::pin(async move { pool.acquire().await?.fetch_optional(query).await })
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, Result<PgStatement, sqlx::Error>>
+    where
+        'p: 'e,
+    {
+        let pool = self.clone();
+        Box::pin(async move { pool.acquire().await?.prepare_with(sql, parameters).await })
+    }
+
+    fn describe<'e>(
+        self,
+        sql: SqlStr,
+    ) -> BoxFuture<'e, Result<sqlx::Describe<Postgres>, sqlx::Error>> {
+        let pool = self.clone();
+        Box::pin(async move { pool.acquire().await?.describe(sql).await })
+    }
+}

@@ -1,0 +1,156 @@
+//! Takes the secrets that a call was made with out of whatever comes back of it.
+//!
+//! A server that echoes a request, in its body, an error or a file, would otherwise put its credential
+//! into the history, and from there before the model and every reader.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+
+use crate::domain::message::Reply;
+use crate::domain::redaction::RedactionChannel;
+use crate::domain::secret::SecretName;
+use crate::domain::tool::{ToolCallError, ToolOutcome};
+use crate::render::redact::{PlaceholderKey, Redactor, RuleSet, StreamRedactor};
+
+/// Known values are looked for on every channel alike.
+const CHANNEL: RedactionChannel = RedactionChannel::Api;
+
+/// The secrets in use by one call; what stands in their place is `[redacted:secret:{name}]`.
+///
+/// Values are found in the forms in which they travel: as they are, escaped as JSON, percent-encoded, and
+/// in base64.
+#[derive(Clone, Default)]
+pub struct Mask(Option<Arc<Redactor>>);
+
+impl std::fmt::Debug for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Mask" } else { "Mask(none)" })
+    }
+}
+
+impl Mask {
+    /// The mask of a call that uses no secret: it changes nothing.
+    pub const NONE: Self = Self(None);
+
+    /// A mask of some secrets.
+    pub fn of<'s>(secrets: impl IntoIterator<Item = (&'s SecretName, &'s SecretString)>) -> Self {
+        let named = secrets.into_iter().map(|(name, value)| (name.as_str(), value.expose_secret()));
+        let rules = RuleSet::named(named);
+        if rules.is_empty() {
+            return Self::NONE;
+        }
+        // The placeholders are names and not numbers, so that the key numbers nothing.
+        Self(Some(Arc::new(Redactor::new([&rules], PlaceholderKey::of(&[0; 32], "")))))
+    }
+
+    /// Whether it changes nothing.
+    pub const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// A text without the secrets; one that is JSON stays JSON.
+    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.0.as_ref().map_or(Cow::Borrowed(text), |redactor| redactor.json_text(CHANNEL, text))
+    }
+
+    /// Bytes without the secrets.
+    pub fn bytes<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let Some(redactor) = &self.0 else { return Cow::Borrowed(bytes) };
+        match std::str::from_utf8(bytes) {
+            Ok(text) => match redactor.json_text(CHANNEL, text) {
+                Cow::Borrowed(_) => Cow::Borrowed(bytes),
+                Cow::Owned(shown) => Cow::Owned(shown.into_bytes()),
+            },
+            Err(_) => redactor.bytes(CHANNEL, bytes),
+        }
+    }
+
+    /// A JSON value without the secrets.
+    pub fn json<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
+        self.0.as_ref().map_or(Cow::Borrowed(value), |redactor| redactor.json(CHANNEL, value))
+    }
+
+    /// Takes the secrets out of what came of a call.
+    pub fn outcome(&self, outcome: &mut ToolOutcome) {
+        if let Some(redactor) = &self.0 {
+            redactor.outcome(CHANNEL, outcome);
+        }
+    }
+
+    /// Takes the secrets out of why a call failed.
+    #[must_use]
+    pub fn error(&self, error: ToolCallError) -> ToolCallError {
+        match self.text(&error.message) {
+            Cow::Borrowed(_) => error,
+            Cow::Owned(message) => ToolCallError { message, ..error },
+        }
+    }
+
+    /// Takes the secrets out of a model's reply.
+    pub fn reply(&self, reply: &mut Reply) {
+        if let Some(redactor) = &self.0 {
+            redactor.reply(CHANNEL, reply);
+        }
+    }
+
+    /// Takes the secrets out of a text that arrives in pieces; `None` when there are none to take out.
+    pub fn stream(&self) -> Option<StreamRedactor> {
+        self.0.as_ref().map(|redactor| StreamRedactor::new(Arc::clone(redactor), CHANNEL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask() -> Mask {
+        let (key, token) = ("key".parse().unwrap(), "token".parse().unwrap());
+        let values = [SecretString::from("hunter22-secret"), SecretString::from("t0k3n/+=\"x")];
+        Mask::of([(&key, &values[0]), (&token, &values[1])])
+    }
+
+    #[test]
+    fn a_secret_is_replaced_by_its_name_in_every_form_in_which_it_travels() {
+        for (text, shown) in [
+            ("x hunter22-secret y", "x [redacted:secret:key] y"),
+            ("hunter22%2Dsecret", "[redacted:secret:key]"),
+            (r#"{"a":"hunter22\u002dsecret"}"#, r#"{"a":"[redacted:secret:key]"}"#),
+            (r#"{"a":"t0k3n\/+=\"x"}"#, r#"{"a":"[redacted:secret:token]"}"#),
+            ("t0k3n%2F%2B%3D%22x", "[redacted:secret:token]"),
+            ("hunter22-secre", "hunter22-secre"),
+        ] {
+            assert_eq!(mask().text(text), shown);
+            assert_eq!(mask().bytes(text.as_bytes()), shown.as_bytes());
+        }
+        // `Basic` credentials of `user:hunter22-secret`.
+        let basic = mask().text("Basic dXNlcjpodW50ZXIyMi1zZWNyZXQ=").into_owned();
+        assert!(basic.contains("[redacted:secret:key]"), "{basic}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_masked_and_otherwise_kept() {
+        let bytes = [b"\xff\x00".as_slice(), b"hunter22-secret", b"\xc3"].concat();
+        let shown = [b"\xff\x00".as_slice(), b"[redacted:secret:key]", b"\xc3"].concat();
+        assert_eq!(mask().bytes(&bytes), shown);
+        assert!(matches!(mask().bytes(b"\xff\x00"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_value_that_arrives_in_pieces_is_found_across_them() {
+        let mut stream = mask().stream().unwrap();
+        let mut shown = stream.push("a hunter2") + &stream.push("2-sec") + &stream.push("ret b");
+        shown.push_str(&stream.finish());
+        assert_eq!(shown, "a [redacted:secret:key] b");
+    }
+
+    #[test]
+    fn without_secrets_nothing_is_changed_and_nothing_is_printed() {
+        assert!(Mask::of([]).is_none());
+        assert!(matches!(Mask::NONE.text("hunter22-secret"), Cow::Borrowed(_)));
+        assert!(Mask::NONE.stream().is_none());
+        assert_eq!(format!("{:?}", mask()), "Mask");
+    }
+}

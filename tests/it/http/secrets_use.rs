@@ -1,0 +1,210 @@
+//! Secrets on their way out, and what becomes of them when they come back.
+
+use serde_json::{Value, json};
+
+use super::secrets::{SEALING, VALUE, agent, keep};
+use crate::support::{
+    FakeModel, ModelReply, SseReader, TestApp, execute, picture_everything, tool,
+};
+
+/// A model that calls `t` once and then says that it is done.
+fn calls() -> Value {
+    json!({ "provider": "scripted", "name": "m", "script": [
+        { "tool_calls": [{ "name": "t", "arguments": {} }] }, { "text": "done" }] })
+}
+
+/// Whether a text holds the value, as it is or as Postgres shows bytes.
+fn leaks(text: &str) -> bool {
+    let hex = VALUE.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    text.contains("canary") || text.contains(&hex)
+}
+
+/// Everything that callers can read of a run, and every row there is.
+async fn seen(app: &TestApp, run: &Value) -> String {
+    let (id, thread) = (run["id"].as_str().unwrap(), run["thread_id"].as_str().unwrap());
+    let mut all = run.to_string();
+    for path in [
+        format!("/v1/runs/{id}"),
+        format!("/v1/runs/{id}/steps"),
+        format!("/v1/runs/{id}/events"),
+        format!("/v1/runs/{id}/requests"),
+        format!("/v1/threads/{thread}/memory"),
+        "/v1/agents".to_owned(),
+        "/v1/secrets".to_owned(),
+    ] {
+        all.push_str(&app.get(&path).await.expect(200).to_string());
+    }
+    for request in app.all(&format!("/v1/runs/{id}/requests")).await {
+        let id = request["id"].as_str().unwrap();
+        for what in ["body", "response", "spans"] {
+            all.push_str(&app.get(&format!("/v1/requests/{id}/{what}")).await.text);
+        }
+    }
+    let events = SseReader::of(app.stream(id, None).await).rest().await;
+    all.extend(events.iter().map(|event| event.data.to_string()));
+    all + &picture_everything(&app.db).await
+}
+
+async fn outcome(app: &TestApp) -> (Value, Value) {
+    let run = app.run(&agent(app, &calls()), "go").await;
+    let outcome = app.outcomes(&run).await[0].clone();
+    (run, outcome)
+}
+
+#[tokio::test]
+async fn a_tool_is_sent_the_secret_and_what_it_echoes_is_masked() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    app.tools.answer("t", |seen| (200, json!(seen.headers)));
+    let (run, outcome) = outcome(&app).await;
+    let sent = &app.tools.seen()[0].headers["authorization"];
+    assert_eq!(sent, &format!("Bearer {VALUE}"));
+    assert_eq!(outcome["output"]["json"]["authorization"], "Bearer [redacted:secret:key]");
+    assert!(!leaks(&seen(&app, &run).await));
+    let used = app.get("/v1/secrets/key").await.expect(200);
+    assert!(used["last_used_at"].is_string(), "{used}");
+}
+
+#[tokio::test]
+async fn an_error_and_a_file_that_echo_the_secret_are_masked() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    app.tools.answer("t", |seen| (500, json!({ "you sent": seen.headers })));
+    let (run, failed) = outcome(&app).await;
+    let message = failed["error"]["message"].as_str().unwrap();
+    assert!(message.contains("Bearer [redacted:secret:key]"), "{failed}");
+    assert!(!leaks(&seen(&app, &run).await));
+    let disposition = format!("attachment; filename=\"{VALUE}.bin\"");
+    let headers =
+        [("content-type", "application/octet-stream"), ("content-disposition", &*disposition)];
+    let body = [b"\xff\xfe".as_slice(), VALUE.as_bytes(), b"\xff"].concat();
+    app.tools.answer_bytes("t", &headers, &body);
+    let (run, file) = outcome(&app).await;
+    assert_eq!(file["files"].as_array().map(Vec::len), Some(1), "{file}");
+    assert!(!leaks(&seen(&app, &run).await), "{file}");
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_had_keeps_the_call_from_being_sent_and_the_run_goes_on() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    keep(&app, "other", "another-value").await;
+    app.create_agent(&agent(&app, &calls())).await;
+    let elsewhere = json!({ "value": VALUE, "origins": ["https://example.com"] });
+    for (what, why) in [
+        ("rebound", "it is not bound to this origin"),
+        ("tampered", "it cannot be opened"),
+        ("plain", "it cannot be opened"),
+        ("moved", "it cannot be opened"),
+        ("unknown key", "it cannot be opened"),
+        ("gone", "it does not exist"),
+    ] {
+        keep(&app, "key", &format!("value of {what}")).await;
+        let changed = match what {
+            "rebound" => {
+                app.put("/v1/secrets/key", &elsewhere).await.expect(200);
+                1
+            }
+            "tampered" => execute(&app.db, TAMPERED).await,
+            "plain" => execute(&app.db, PLAIN).await,
+            "moved" => execute(&app.db, MOVED).await,
+            "unknown key" => execute(&app.db, UNKNOWN_KEY).await,
+            _ => {
+                assert_eq!(app.delete("/v1/secrets/key").await.status, 204);
+                1
+            }
+        };
+        assert_eq!(changed, 1, "{what}");
+        let run = app.run_body(&json!({ "agent_id": "a", "input": "go" })).await;
+        assert_eq!(run["status"], "completed", "{what}: {run}");
+        let outcome = app.outcomes(&run).await[0].clone();
+        assert_eq!(outcome["error"]["type"], "SecretUnavailable", "{what}: {outcome}");
+        let message = outcome["error"]["message"].as_str().unwrap();
+        assert!(message.contains("'key'") && message.contains(why), "{what}: {message}");
+        assert!(app.tools.seen().is_empty(), "{what}");
+    }
+}
+
+const TAMPERED: &str =
+    "UPDATE secret SET sealed = set_byte(sealed, 3, 255 - get_byte(sealed, 3)) WHERE name = 'key'";
+const PLAIN: &str = "UPDATE secret SET sealed = 'canary-in-plain' WHERE name = 'key'";
+const MOVED: &str = "UPDATE secret AS s
+                        SET sealed = o.sealed, wrapped_key = o.wrapped_key, version = o.version
+                       FROM secret AS o
+                      WHERE s.name = 'key' AND o.name = 'other'";
+const UNKNOWN_KEY: &str = "UPDATE secret SET kek_id = 'lost' WHERE name = 'key'";
+
+/// A model of a tenant's, with a key of its own.
+async fn keyed(app: &TestApp, model: &FakeModel, stream: bool) -> Value {
+    let body = json!({ "value": VALUE, "origins": [model.origin] });
+    app.put("/v1/secrets/model", &body).await.expect(200);
+    let mut spec = model.spec(stream);
+    spec["api_key"] = json!({ "secret": "model" });
+    spec
+}
+
+/// A server that may call a model, with a key of the operator's that goes there as well.
+async fn serving(model: &FakeModel) -> TestApp {
+    let tools = crate::support::FakeTools::start().await;
+    let db = crate::support::TestDb::new().await;
+    let allow = format!("{},{}", tools.host, model.origin.strip_prefix("http://").unwrap());
+    let settings = [
+        SEALING,
+        ("OPENAI_API_KEY", "sk-of-the-operator-0123456789"),
+        ("AGENTLING_OPENAI_ORIGINS", model.origin.as_str()),
+        ("AGENTLING_EGRESS_ALLOW", allow.as_str()),
+    ];
+    TestApp::on(db, tools, &settings, agentling::app::Surroundings::default()).await
+}
+
+#[tokio::test]
+async fn a_model_is_asked_with_its_own_key_and_a_reply_that_echoes_it_is_masked() {
+    let call = ModelReply::call("t", &json!({ "key": VALUE }).to_string());
+    let text = ModelReply::text(&format!("Your key is {VALUE}, is it not?"));
+    for stream in [true, false] {
+        let model = FakeModel::start([call.clone(), text.clone()]).await;
+        let app = serving(&model).await;
+        let spec = keyed(&app, &model, stream).await;
+        let parameters = json!({ "type": "object", "additionalProperties": true });
+        let tools = [tool(&app.tools, "t", "pure", &parameters)];
+        let agent = json!({ "name": "a", "model": spec, "tools": tools });
+        let run = app.run(&agent, "go").await;
+        assert_eq!(run["answer"], "Your key is [redacted:secret:model], is it not?", "{run}");
+        let requests = model.requests();
+        let bearer = format!("Bearer {VALUE}");
+        assert!(requests.iter().all(|request| request.authorization.as_ref() == Some(&bearer)));
+        assert!(requests.iter().all(|request| !leaks(&request.body)));
+        assert_eq!(app.tools.seen()[0].body, json!({ "key": "[redacted:secret:model]" }));
+        assert!(!leaks(&seen(&app, &run).await), "stream: {stream}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_quotes_the_key_it_refuses_leaves_it_nowhere() {
+    let body =
+        json!({ "error": { "message": format!("Incorrect API key: {VALUE}"), "code": VALUE } });
+    let model = FakeModel::start([ModelReply::Status(401, "application/json", body.to_string())]);
+    let model = model.await;
+    let app = serving(&model).await;
+    let spec = keyed(&app, &model, true).await;
+    let run = app.run(&json!({ "name": "a", "model": spec }), "go").await;
+    assert_eq!(run["error"]["kind"], "auth", "{run}");
+    assert!(!leaks(&seen(&app, &run).await));
+}
+
+#[tokio::test]
+async fn a_run_whose_models_key_cannot_be_had_fails_and_nobody_elses_key_is_shown() {
+    let model = FakeModel::start([ModelReply::text("hi")]).await;
+    let app = serving(&model).await;
+    let spec = keyed(&app, &model, true).await;
+    app.create_agent(&json!({ "name": "a", "model": spec })).await;
+    assert_eq!(execute(&app.db, "UPDATE secret SET kek_id = 'lost'").await, 1);
+    let body = json!({ "agent_id": "a", "input": "go" });
+    for why in ["sealed", "gone"] {
+        let run = app.run_body(&body).await;
+        assert_eq!(run["error"]["type"], "/problems/secret-unavailable", "{why}: {run}");
+        assert_eq!(run["error"]["kind"], "secret_unavailable", "{why}: {run}");
+        assert_eq!(model.requests().len(), 0, "{why}");
+        app.delete("/v1/secrets/model").await;
+    }
+}

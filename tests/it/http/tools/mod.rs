@@ -1,0 +1,3 @@
+//! Tools by themselves.
+
+mod test;
