@@ -13,9 +13,10 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{Either, Execute, Executor, PgPool, Postgres, SqlStr, Transaction};
+use sqlx::{Connection as _, Either, Execute, Executor, PgPool, Postgres, SqlStr, Transaction};
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::patience::in_time;
 use crate::clock::{Ids as _, System};
 
 /// How long a connection is waited for.
@@ -47,11 +48,19 @@ impl GatedPool {
         self.pool.close().await;
     }
 
-    /// Takes a connection.
+    /// Takes a connection. One that is there already and alive is taken at once, so that hearts beat on
+    /// while others are refused.
     pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        // One that is there already is taken at once, so that hearts beat on while others are refused.
+        // A plain pool would open another one in the place of one that is dead, without waiting its turn.
+        while let Some(mut idle) = self.pool.try_acquire() {
+            if in_time(ACQUIRE_TIMEOUT, idle.ping()).await.is_ok() {
+                return Ok(idle);
+            }
+            drop(idle.detach());
+        }
         let acquire = Box::pin(self.pool.acquire());
-        if self.pool.num_idle() > 0 {
+        if self.pool.size() >= self.pool.options().get_max_connections() {
+            // All are in use: nothing is opened, and nobody is to stand behind this wait.
             return acquire.await;
         }
         self.connecting(acquire).await
@@ -59,11 +68,8 @@ impl GatedPool {
 
     /// Takes a connection and begins a transaction on it.
     pub(super) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-        let begin = Box::pin(self.pool.begin());
-        if self.pool.num_idle() > 0 {
-            return begin.await;
-        }
-        self.connecting(begin).await
+        let connection = Box::pin(self.acquire()).await?;
+        Transaction::begin(connection, None).await
     }
 
     /// Does what opens a connection, once it is this caller's turn, and takes note of what comes of it.
