@@ -38,7 +38,7 @@ WITH RECURSIVE waiting (tenant_id) AS (
      WHERE w.tenant_id IS NOT NULL
 ), due AS (
     -- SKIP LOCKED lets workers pass each other; the limit is inside the lock.
-    SELECT r.tenant_id, r.run_id, r.key_id, r.agent_id, r.thread_id
+    SELECT r.tenant_id, r.run_id, r.key_id, r.agent_id, r.thread_id, r.ancestors
       FROM candidate c
       JOIN run r
         ON r.tenant_id = c.tenant_id
@@ -49,15 +49,16 @@ WITH RECURSIVE waiting (tenant_id) AS (
      LIMIT cardinality($1::uuid[])
        FOR UPDATE OF r SKIP LOCKED
 ), numbered AS (
-    -- A budget that was set while the run was being accepted is not known to its row.
+    -- A budget that was set while the run was being accepted, or was interrupted, is not known to its row.
     SELECT d.tenant_id, d.run_id, row_number() OVER () AS place,
            EXISTS (
                SELECT
                  FROM budget b
                 WHERE b.tenant_id = d.tenant_id
-                  AND (b.scope, b.owner_id) IN (
-                      ('tenant', '00000000-0000-0000-0000-000000000000'::uuid), ('key', d.key_id),
-                      ('agent', d.agent_id), ('thread', d.thread_id), ('run', d.run_id))) AS draws
+                  AND ((b.scope, b.owner_id) IN (
+                           ('tenant', '00000000-0000-0000-0000-000000000000'::uuid), ('key', d.key_id),
+                           ('agent', d.agent_id), ('thread', d.thread_id), ('run', d.run_id))
+                       OR (b.scope = 'run' AND b.owner_id = ANY (d.ancestors)))) AS draws
       FROM due d
 ), claimed AS (
     UPDATE run r
