@@ -4,6 +4,7 @@
 //! into the history, and from there before the model and every reader.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -14,6 +15,10 @@ use crate::domain::redaction::RedactionChannel;
 use crate::domain::secret::SecretName;
 use crate::domain::tool::{ToolCallError, ToolOutcome};
 use crate::render::redact::{PlaceholderKey, Redactor, RuleSet, StreamRedactor};
+
+/// Bytes of the shortest value of an environment that is taken for a secret: words such as `production`
+/// are not to be missing from what a program says.
+const SHORTEST: usize = 16;
 
 /// Known values are looked for on every channel alike.
 const CHANNEL: RedactionChannel = RedactionChannel::Api;
@@ -37,8 +42,19 @@ impl Mask {
 
     /// A mask of some secrets.
     pub fn of<'s>(secrets: impl IntoIterator<Item = (&'s SecretName, &'s SecretString)>) -> Self {
-        let named = secrets.into_iter().map(|(name, value)| (name.as_str(), value.expose_secret()));
-        let rules = RuleSet::named(named);
+        Self::named(secrets.into_iter().map(|(name, value)| (name.as_str(), value)))
+    }
+
+    /// A mask of what is in the environment of a program. Short values, such as
+    /// switches, stay.
+    pub fn of_environment(values: &BTreeMap<String, SecretString>) -> Self {
+        let is_long = |value: &SecretString| value.expose_secret().len() >= SHORTEST;
+        let long = values.values().filter(|value| is_long(value));
+        Self::named(long.map(|value| ("environment", value)))
+    }
+
+    fn named<'s>(secrets: impl Iterator<Item = (&'s str, &'s SecretString)>) -> Self {
+        let rules = RuleSet::named(secrets.map(|(name, value)| (name, value.expose_secret())));
         if rules.is_empty() {
             return Self::NONE;
         }

@@ -188,7 +188,7 @@ impl Toolbox {
     /// Runs a call to its end.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
         let started_at = self.clock.now();
-        let mut mask = Mask::NONE;
+        let (mut mask, mut is_judged_elsewhere) = (Mask::NONE, false);
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
                 tool.send(self.outside(&call.tenant), call, &arguments).await
@@ -199,7 +199,7 @@ impl Toolbox {
                 let outside = self.outside(&call.tenant);
                 let sent = tool.send(&self.servers, outside, (call, arguments));
                 let (result, used) = Box::pin(sent).await;
-                mask = used;
+                (mask, is_judged_elsewhere) = (used, true);
                 result
             }
             // The machine lets such a call wait; it comes here only if that is broken.
@@ -209,7 +209,7 @@ impl Toolbox {
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
         mask.outcome(&mut outcome);
         if tools.withholds_errors(&call.name) {
-            outcome::redact(&mut outcome, &tools.log);
+            outcome::redact(&mut outcome, is_judged_elsewhere, &tools.log);
         }
         outcome.attempts = call.attempt;
         outcome.started_at = Some(started_at);

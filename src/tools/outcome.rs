@@ -26,12 +26,16 @@ pub(super) fn settled(
     }
 }
 
-/// Withholds what a tool said about its failure. The arguments that do not fit, the names of tools
-/// and the time bound stay: they tell nothing that the model does not know.
-pub(super) fn redact(outcome: &mut ToolOutcome, log: &LogText) {
-    let ToolOutcome { kind: OutcomeKind::Execution, error: Some(failure), .. } = outcome else {
-        return;
+/// Withholds what a tool said about its failure. The arguments that we find not to fit, the names of tools
+/// and the time bound stay: they tell nothing that the model does not know. What a server of others says of
+/// arguments is its own text.
+pub(super) fn redact(outcome: &mut ToolOutcome, is_judged_elsewhere: bool, log: &LogText) {
+    let is_theirs = match outcome.kind {
+        OutcomeKind::Execution => true,
+        OutcomeKind::InvalidArguments => is_judged_elsewhere,
+        _ => false,
     };
+    let Some(failure) = outcome.error.as_mut().filter(|_| is_theirs) else { return };
     // Debug formatting escapes control characters, which could forge lines of the log.
     tracing::warn!(
         tool_call_id = %outcome.tool_call_id,

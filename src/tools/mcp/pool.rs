@@ -110,7 +110,8 @@ impl McpClients {
         };
         if let Some(program) = self.programs.iter().find(is_it) {
             let (target, spec) = (Target::Stdio(Arc::clone(program)), program.spec.clone());
-            return Ok(Reach { key: (tenant, name), target, spec, mask: Mask::NONE });
+            let mask = Mask::of_environment(&program.env);
+            return Ok(Reach { key: (tenant, name), target, spec, mask });
         }
         let found = self.source.find(tenant, name).await.map_err(|_| Unfound::Unread)?;
         let spec = found.ok_or(Unfound::Missing)?;

@@ -25,6 +25,8 @@ use crate::egress::Clients;
 
 /// Pages of a list that are read.
 const MAX_PAGES: usize = 32;
+/// Bytes of a list, all its pages together.
+const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 /// Entries of a list that are read.
 const MAX_LISTED: usize = 1_024;
 /// How often, and how soon, an answer that broke off is asked for again where its server keeps it. The
@@ -104,12 +106,20 @@ impl Session {
 
     /// Everything that the server lists, within bounds.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, Loss> {
-        let mut tools = Vec::new();
-        let mut cursor = None;
+        let mut tools: Vec<Tool> = Vec::new();
+        let (mut cursor, mut n_bytes) = (None, 0);
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.service.peer().list_tools(Some(params)).await;
             let page = page.map_err(|error| of_service(&error))?;
+            // What was read is counted page by page, so that no list is gathered whole first.
+            n_bytes += serde_json::to_vec(&page.tools).map_or(MAX_LIST_BYTES, |json| json.len());
+            if n_bytes > MAX_LIST_BYTES {
+                return Err(Loss::Refused {
+                    type_name: "ResponseTooLarge",
+                    text: "the server's list of tools is larger than allowed".to_owned(),
+                });
+            }
             tools.extend(page.tools);
             cursor = page.next_cursor;
             if cursor.is_none() || tools.len() >= MAX_LISTED {

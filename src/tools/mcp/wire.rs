@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     StreamableHttpResponseLimits,
@@ -15,8 +15,8 @@ use url::Url;
 
 use crate::egress::Clients;
 
-/// The most bytes of one message that are read at all. What is told of a result has a tighter bound.
-pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+/// The most bytes of one message that are read at all: a result of 4 MiB in base64, and what is around it.
+pub(super) const MAX_MESSAGE: usize = 6 * 1024 * 1024;
 
 /// What can go wrong with a request.
 pub(super) type WireError = StreamableHttpError<reqwest::Error>;
@@ -64,16 +64,26 @@ impl Guarded {
             limits,
         );
         match answer.await? {
-            // A server that does not know the session may say so without the id of the request, and
-            // then nothing was done about it.
             StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
-                if has_session && asked.is_some() && error.id != asked =>
+                if asked.is_some() && error.id != asked =>
             {
-                Err(WireError::SessionExpired)
+                if has_session && error.id.is_none() && is_about_sessions(&error.error) {
+                    return Err(WireError::SessionExpired);
+                }
+                // Whoever stands between may have given up while the server was at it.
+                Err(WireError::Io(io::Error::other("an error that answers no request")))
             }
             answer => Ok(answer),
         }
     }
+}
+
+/// Whether a server says that it does not know the session. The protocol has status 404 for that; servers
+/// that send an error instead say so in words, before anything is done about a request. The codes alone
+/// are those of any failure.
+fn is_about_sessions(error: &ErrorData) -> bool {
+    const CODES: [i32; 3] = [-32_000, -32_001, -32_600];
+    CODES.contains(&error.code.0) && error.message.to_ascii_lowercase().contains("session")
 }
 
 impl StreamableHttpClient for Guarded {

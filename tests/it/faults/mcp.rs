@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Call, FakeMcp, TestApp, assert_invariants, mcp_agent, run_path, tool_listed};
+use crate::support::{
+    Call, FakeMcp, TestApp, assert_invariants, count, mcp_agent, run_path, tool_listed,
+};
 
 async fn app(server: &FakeMcp, members: &Value) -> TestApp {
     let app = TestApp::reaching(&[server.port], &[]).await;
@@ -64,6 +66,52 @@ async fn f60_a_session_that_the_server_forgot_within_a_run_is_begun_anew_and_the
     assert_eq!(app.outcomes(&run).await[0]["output"]["text"], "look", "{run}");
     assert_eq!(server.seen("tools/call").len(), 1);
     assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn f60_an_error_that_answers_no_request_leaves_a_call_in_doubt_and_never_repeats_it() {
+    let failures = [
+        (-32_603, "Internal error"),
+        (-32_000, "upstream request timeout"),
+        (-32_600, "Bad gateway"),
+        // It says so of something else than the request.
+        (-32_603, "the session of the database was lost"),
+    ];
+    for (code, text) in failures {
+        let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+        let app = app(&server, &json!({})).await;
+        server.treat_calls(Call::GivenUp(code, text));
+        let agent = mcp_agent(&tools(&json!({"on_in_doubt": "observe"})), &[("look", json!({}))]);
+        let run = app.run(&agent, "go").await;
+        assert_eq!(app.outcomes(&run).await[0]["kind"], "in_doubt", "{code} {text}: {run}");
+        assert_eq!(server.seen("tools/call").len(), 1, "{code} {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_arguments_is_withheld_where_errors_are() {
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+    let app = app(&server, &json!({})).await;
+    server.treat_calls(Call::Refused("row 17 of customers"));
+    for (withheld, told) in [(false, "row 17 of customers"), (true, "")] {
+        let mut agent = mcp_agent(&tools(&json!({})), &[("look", json!({}))]);
+        agent["redact_errors"] = json!(withheld);
+        let outcome = app.outcomes(&app.run(&agent, "go").await).await[0].clone();
+        assert_eq!(outcome["kind"], "invalid_arguments", "{outcome}");
+        assert_eq!(outcome["error"]["message"], told, "{outcome}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_long_costs_a_run_its_tools_and_nothing_else() {
+    let long = "x".repeat(64 * 1024);
+    let list: Vec<Value> = (0..70).map(|n| tool_listed(&format!("t{n}"), &long)).collect();
+    let server = FakeMcp::start(Value::from(list)).await;
+    let app = app(&server, &json!({})).await;
+    let run = app.run(&mcp_agent(&tools(&json!({})), &[]), "go").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let pinned = "SELECT count(*) FROM run_pin WHERE (pins::json->'tools')::text <> '[]'";
+    assert_eq!(count(&app.db, pinned).await, 0);
 }
 
 #[tokio::test]

@@ -22,6 +22,10 @@ pub(crate) enum Call {
     HungUp,
     /// Keep-alives and progress come, and never an answer.
     KeptAlive,
+    /// Somebody in between gives up, with an error that names no request: a code and a text.
+    GivenUp(i32, &'static str),
+    /// It is answered with an error of the server about its arguments.
+    Refused(&'static str),
 }
 
 #[derive(Debug)]
@@ -115,7 +119,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                                "serverInfo": {"name": "fake", "version": "1"}}),
         "tools/list" => json!({"tools": *shared.tools.lock().unwrap()}),
-        "tools/call" if call != Call::Answered => return unanswered(call, &body),
+        "tools/call" if call != Call::Answered => return otherwise(call, &body),
         "tools/call" => content(body["params"]["name"].as_str().unwrap(), &header("authorization")),
         _ => json!({}),
     };
@@ -133,6 +137,21 @@ fn content(name: &str, authorization: &str) -> Value {
         content.push(json!({"type": "image", "mimeType": "image/png", "data": file}));
     }
     json!({"content": content})
+}
+
+fn otherwise(call: Call, request: &Value) -> Response {
+    let error = |id: &Value, code: i32, text: &str| {
+        let error = json!({"code": code, "message": text});
+        json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+    };
+    let json = [("content-type", "application/json")];
+    match call {
+        Call::GivenUp(code, text) => {
+            (StatusCode::GATEWAY_TIMEOUT, json, error(&Value::Null, code, text)).into_response()
+        }
+        Call::Refused(text) => (json, error(&request["id"], -32_602, text)).into_response(),
+        Call::Answered | Call::HungUp | Call::KeptAlive => unanswered(call, request),
+    }
 }
 
 fn unanswered(call: Call, request: &Value) -> Response {
