@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use tracing::Subscriber;
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, fmt};
 
@@ -68,19 +70,28 @@ fn text<W>(settings: &Telemetry, writer: W) -> impl Subscriber + Send + Sync + u
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    fmt().with_env_filter(filter(settings)).with_writer(writer).with_ansi(false).finish()
+    let log = fmt().with_env_filter(filter(settings)).with_writer(writer).with_ansi(false);
+    log.finish().with(filter_fn(is_discreet))
 }
 
 fn json<W>(settings: &Telemetry, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    fmt().with_env_filter(filter(settings)).with_writer(writer).json().finish()
+    let log = fmt().with_env_filter(filter(settings)).with_writer(writer).json();
+    log.finish().with(filter_fn(is_discreet))
 }
 
 /// The filter; the settings hold only filters that parse.
 fn filter(settings: &Telemetry) -> EnvFilter {
     EnvFilter::new(&settings.filter)
+}
+
+/// Whether somebody who logs keeps to themselves what others sent. The MCP library repeats messages whole, at
+/// every level, so that no filter of an operator may let it speak.
+fn is_discreet(metadata: &Metadata<'_>) -> bool {
+    let target = metadata.target();
+    target != "rmcp" && !target.starts_with("rmcp::")
 }
 
 #[cfg(test)]
@@ -108,15 +119,26 @@ mod tests {
         tracing::warn!(detail = "key hunter22\"hunter22", "a call failed");
     }
 
+    fn claims_and_tells_a_secret() {
+        tracing::info!(run = "run_1", "claimed");
+        tracing::debug!("hidden");
+        tell_a_secret();
+    }
+
+    fn repeats_messages() {
+        tracing::error!(target: "rmcp", "one message");
+        tracing::error!(target: "rmcp::service", "another message");
+        tracing::error!(target: "rmcpx", "of somebody else");
+    }
+
     fn logged(format: LogFormat) -> String {
-        let settings = Telemetry { filter: "info".to_owned(), format };
+        logged_of(format, "info", claims_and_tells_a_secret)
+    }
+
+    fn logged_of(format: LogFormat, filter: &str, log: fn()) -> String {
+        let settings = Telemetry { filter: filter.to_owned(), format };
         let buffer = Buffer::default();
         let writer = buffer.clone();
-        let log = || {
-            tracing::info!(run = "run_1", "claimed");
-            tracing::debug!("hidden");
-            tell_a_secret();
-        };
         let redactor = Redaction::new([1; 32], &[], ["hunter22\"hunter22"]).of_server();
         let make = Scrubbing::to(move || writer.clone(), redactor, format);
         match format {
@@ -133,6 +155,17 @@ mod tests {
         assert!(shown.contains("claimed run=\"run_1\""), "{shown}");
         assert!(!shown.contains('\u{1b}') && !shown.contains("hidden"), "{shown}");
         assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
+    }
+
+    #[test]
+    fn no_filter_lets_those_speak_who_repeat_messages() {
+        for filter in ["trace", "info,rmcp=trace", "rmcp::service=trace,rmcpx=info"] {
+            for format in [LogFormat::Text, LogFormat::Json] {
+                let shown = logged_of(format, filter, repeats_messages);
+                assert!(!shown.contains("one message") && !shown.contains("another message"));
+                assert!(shown.contains("of somebody else"), "{filter}: {shown}");
+            }
+        }
     }
 
     #[test]
