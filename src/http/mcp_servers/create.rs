@@ -27,7 +27,7 @@ pub(super) async fn create(
     caller: Scoped<ToolsWrite>,
     Body(spec): Body<McpServerSpec>,
 ) -> Result<Reply<McpServerView>, Problem> {
-    check(&app, &spec)?;
+    check(&app, &caller.tenant, &spec).await?;
     let (id, now) = (McpServerId::from(app.ids.sortable()), app.clock.now());
     let server = McpServer { id, spec, created_at: now, updated_at: now };
     mcp_servers::create(&app.store, &caller.tenant, &server).await?;
