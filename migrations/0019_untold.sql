@@ -7,3 +7,8 @@ CREATE INDEX tool_call_of_sub_run ON tool_call (tenant_id, run_id, call_id) WHER
 -- server of a version that does not know the column leaves runs with such tools alone.
 ALTER TABLE run
     ADD COLUMN unavailable_servers json;
+
+-- What a key leads to is no longer runs alone: `run_id` is the id of whatever the request has made or moved,
+-- and of a message the run that it was said to, with its number there.
+ALTER TABLE idempotency
+    ADD COLUMN number integer;

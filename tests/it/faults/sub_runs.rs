@@ -126,7 +126,8 @@ async fn a_parent_whose_sub_runs_were_ended_by_a_server_that_tells_no_parent_goe
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let agent = asker(&db, &tools).await;
     let run = accept(&db, &tools, &agent).await.id;
-    let child = Child::steady(&db.url, &tools.host, Some((CommitPoint::After, 1)));
+    // With a budget, the first append begins the turn, and the second one starts the sub-runs.
+    let child = Child::steady(&db.url, &tools.host, Some((CommitPoint::After, 2)));
     assert!(dies(&db, child).await);
     assert_eq!(execute(&db, ENDED_BY_AN_OLD_SERVER).await, 2);
     let app = healthy(&db, &tools).await;
