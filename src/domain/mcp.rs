@@ -92,9 +92,10 @@ impl McpServerSpec {
 }
 
 /// What holds for tools of a server. What is absent is left to the next one that says something: the
-/// agent, then the server's word about the tool, then about all of its tools. Where the server is a program
-/// of the operator's and both say something, the stricter of the two holds; and only the operator can say
-/// that calls may be repeated.
+/// agent, then the server's word about the tool, then about all of its tools.
+///
+/// Where the server is a program of the operator's and both say something, the stricter of the two holds; and
+/// only the operator can say that calls may be repeated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpRules {

@@ -74,13 +74,11 @@ async fn tried(
         let why = format!("the server cannot be asked for its tools: {}", missing.reason);
         return Err(AgentlingError::McpUnavailable(why));
     }
-    match pins.tools.as_slice() {
-        [tool] => Ok((tool.name.clone(), toolbox.toolset_with(spec, &Extra::of_pins(&pins)))),
-        _ => {
-            let message = "must name one tool, which the server has";
-            Err(AgentlingError::invalid("/tool/tools", "invalid_value", message))
-        }
-    }
+    let [tool] = pins.tools.as_slice() else {
+        let message = "must name one tool, which the server has";
+        return Err(AgentlingError::invalid("/tool/tools", "invalid_value", message));
+    };
+    Ok((tool.name.clone(), toolbox.toolset_with(spec, &Extra::of_pins(&pins))))
 }
 
 /// The id under which the tool sees the call. It says nothing about the caller's key, and another

@@ -249,8 +249,9 @@ pub async fn tell(
     tx.commit().await.map_err(StoreError::of_write)
 }
 
-/// Sub-runs that nobody waits for any more and that have not been told so: their call was given up, or their
-/// parent was erased. One whose first end was told goes on as it likes. Those of one run, or of all.
+/// Sub-runs, of one run or of all, that nobody waits for any more and that have not been told so.
+///
+/// Their call was given up, or their parent was erased. One whose first end was told goes on as it likes.
 ///
 /// # Errors
 /// When the database does not answer.

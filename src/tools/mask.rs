@@ -193,8 +193,8 @@ mod tests {
             ("hunter22-sec and", "hunter22-sec and"),
             ("é hunter22", "é "),
         ] {
-            assert_eq!(&text[..mask().kept(text)], kept);
-            assert_eq!(&text.as_bytes()[..mask().kept_bytes(text.as_bytes())], kept.as_bytes());
+            assert_eq!(text.get(..mask().kept(text)), Some(kept));
+            assert_eq!(mask().kept_bytes(text.as_bytes()), kept.len());
         }
         let mut stream = mask().stream().unwrap();
         assert_eq!((stream.push("it is hunter"), stream.begun()), ("it is ".to_owned(), 6));

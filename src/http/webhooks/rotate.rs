@@ -30,12 +30,10 @@ pub(super) async fn rotate(
     Keyed(OptionalBody(_nothing), key): Keyed<OptionalBody<EmptyObject>>,
 ) -> Result<Reply<WebhookView>, Problem> {
     let before = led_to::<WebhookId>(&app, &caller, key.as_ref()).await?;
+    let (keyed, now) = ((id, key.as_ref()), app.clock.now());
     let webhook = match before {
         Some(id) => webhooks::get(&app.store, &caller.tenant, id).await?,
-        None => {
-            let keyed = (id, key.as_ref());
-            webhooks::rotate(&app.store, &caller.tenant, keyed, app.clock.now()).await?
-        }
+        None => webhooks::rotate(&app.store, &caller.tenant, keyed, now).await?,
     };
     let webhook = webhook.ok_or_else(Problem::not_found)?;
     let secret = secret(&app.engine, &caller.tenant, &webhook);
