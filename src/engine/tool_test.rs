@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Engine;
 use super::agents::check_tool;
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::tool::{ToolOutcome, ToolSpec};
@@ -49,6 +49,7 @@ pub async fn test_tool(
         arguments: Value::Object(test.arguments).to_string(),
         attempt: 1,
         epoch: NO_LEASE,
+        labels: Metadata::new(),
     };
     let spec = agent_of(test.tool)?;
     check_tool(toolbox, &spec, "/tool")?;
