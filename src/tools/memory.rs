@@ -15,8 +15,8 @@ use super::response::Output;
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::limits::{ITEM_KEY_CHARS, ITEM_QUERY_CHARS};
 use crate::domain::memory_item::{
-    BoundNamespace, Hit, ItemFacts, ItemKey, ItemPlace, ItemPut, ItemSearch, ItemValue,
-    MemoryItem, Namespace,
+    BoundNamespace, Hit, ItemFacts, ItemKey, ItemPlace, ItemPut, ItemSearch, ItemValue, MemoryItem,
+    Namespace,
 };
 use crate::domain::tool::{
     Builtin, BuiltinTool, EffectClass, OutcomeKind, ToolCallError, ToolDefinition,

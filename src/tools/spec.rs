@@ -14,7 +14,8 @@ use crate::domain::agent::AgentSpec;
 use crate::domain::limits::ITEM_TTL_SECS;
 use crate::domain::mcp::{McpRules, McpTool};
 use crate::domain::tool::{
-    AgentTool, Builtin, BuiltinTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec,
+    AgentTool, Builtin, BuiltinTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES,
+    ToolSpec,
 };
 use crate::domain::wait::{Approval, MAX_WAIT_MS, OnInDoubt};
 use crate::egress::{EgressDenied, EgressPolicy, EgressRule};

@@ -25,7 +25,9 @@ pub struct InvalidKey;
 pub struct Namespace(Vec<String>);
 
 /// What namespaces begin with: 0–8 parts as those of a namespace. Without any, every namespace does.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 #[schema(value_type = Vec<String>, max_items = 8, examples(json!(["users"])))]
 pub struct Prefix(Vec<String>);
@@ -158,12 +160,16 @@ mod tests {
     #[test]
     fn a_namespace_has_one_to_eight_plain_parts_and_reads_as_it_is_shown() {
         let long = "x".repeat(64);
-        for text in ["a", "users/42", "a/b/c/d/e/f/g/h", "A.b:c@d-e_f".replace('_', "-").as_str(), &long] {
+        for text in
+            ["a", "users/42", "a/b/c/d/e/f/g/h", "A.b:c@d-e_f".replace('_', "-").as_str(), &long]
+        {
             assert_eq!(text.parse::<Namespace>().unwrap().to_string(), text);
             assert_eq!(text.parse::<Prefix>().unwrap().parts().join("/"), text);
         }
         let longer = "x".repeat(65);
-        for text in ["/", "a/", "/a", "a//b", "a b", "é", "a\0", "a+b", "a/b/c/d/e/f/g/h/i", &longer] {
+        for text in
+            ["/", "a/", "/a", "a//b", "a b", "é", "a\0", "a+b", "a/b/c/d/e/f/g/h/i", &longer]
+        {
             assert_eq!(text.parse::<Namespace>(), Err(InvalidNamespace), "{text}");
             assert_eq!(text.parse::<Prefix>(), Err(InvalidNamespace), "{text}");
         }

@@ -122,13 +122,19 @@ mod tests {
         assert_eq!(refused(&text(ITEM_VALUE_BYTES + 1)), (String::new(), "too_large"));
         let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(ItemValue::of(&nested(ITEM_VALUE_DEPTH)).is_ok());
-        assert_eq!(refused(&nested(ITEM_VALUE_DEPTH + 1)), ("/0".repeat(ITEM_VALUE_DEPTH), "too_deep"));
+        assert_eq!(
+            refused(&nested(ITEM_VALUE_DEPTH + 1)),
+            ("/0".repeat(ITEM_VALUE_DEPTH), "too_deep")
+        );
         assert_eq!(refused("{"), (String::new(), "invalid_value"));
     }
 
     #[test]
     fn a_text_that_cannot_be_stored_is_pointed_at() {
-        assert_eq!(refused(r#"{"a": [1, {"b/c": "x\u0000"}]}"#), ("/a/1/b~1c".into(), "text_not_storable"));
+        assert_eq!(
+            refused(r#"{"a": [1, {"b/c": "x\u0000"}]}"#),
+            ("/a/1/b~1c".into(), "text_not_storable")
+        );
         assert_eq!(refused(r#"{"\u0000": 1}"#).1, "text_not_storable");
     }
 }

@@ -94,7 +94,8 @@ fn step_of(token: &str) -> Option<String> {
     let escapes_fit = token.split('~').skip(1).all(|tail| tail.starts_with(['0', '1']));
     let digits = token.trim_start().trim_start_matches(['+', '-']);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let is_place = token == "0" || token.bytes().next().is_some_and(|byte| (b'1'..=b'9').contains(&byte));
+    let is_place =
+        token == "0" || token.bytes().next().is_some_and(|byte| (b'1'..=b'9').contains(&byte));
     (escapes_fit && (!is_number || is_place)).then(|| token.replace("~1", "/").replace("~0", "~"))
 }
 
