@@ -85,17 +85,19 @@ async fn what_one_run_puts_another_one_finds_in_its_own_namespace() {
 async fn a_model_that_puts_what_does_not_fit_is_told_and_goes_on() {
     let app = TestApp::start().await;
     let large = json!("x".repeat(70_000));
-    let script = [
-        calls(&[put("k", &large), put(" k", &json!(1)), put("k", &json!({"a": "\u{0}"}))]),
-        calls(&[put("k", &json!(1))]),
-        saying("Done."),
-    ];
+    let raw = r#"{"key": "k", "value": {"a": "\u0000"}}"#;
+    let mut bad = calls(&[put("k", &large), put(" k", &json!(1))]);
+    let nul = json!({"name": "memory_put", "raw_arguments": raw});
+    bad["tool_calls"].as_array_mut().unwrap().push(nul);
+    let script = [bad, calls(&[put("k", &json!(1))]), saying("Done.")];
     let run = app.run(&agent(&script, &json!(["a"])), "go").await;
     assert_eq!(run["status"], "completed", "{run}");
     let outcomes = app.outcomes(&run).await;
     let kinds: Vec<&str> = outcomes.iter().map(|it| it["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds[..2], ["invalid_arguments"; 2]);
+    assert_eq!(kinds[..3], ["invalid_arguments"; 3]);
     assert_eq!(kinds[3], "success");
+    let told = outcomes[2]["error"]["message"].as_str().unwrap();
+    assert_eq!(told, "/value/a: U+0000 cannot be stored");
     assert_eq!(count(&app.db, "SELECT count(*) FROM memory_item").await, 1);
     assert_invariants(&app.db).await;
 }

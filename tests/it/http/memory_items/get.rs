@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{found, item, path, put};
-use crate::http::{send_as, without_ids};
+use super::{found, item, path, put, send_with};
+use crate::http::without_ids;
 use crate::support::{TestApp, mint_key, picture_of};
 
 #[tokio::test]
@@ -36,16 +36,16 @@ async fn another_tenants_items_are_not_there_for_anything() {
         ("GET", &versions, ""),
         ("POST", "/v1/memory/items/versions/redact", &which),
     ] {
-        let answer = send_as(&app, &foreign, (method, path), body).await;
+        let answer = send_with(&app, &foreign, (method, path), body).await;
         answer.expect_problem(404, "not-found");
     }
-    let listed = send_as(&app, &foreign, ("GET", "/v1/memory/namespaces"), "").await.expect(200);
+    let listed = send_with(&app, &foreign, ("GET", "/v1/memory/namespaces"), "").await.expect(200);
     assert_eq!(listed["items"], json!([]));
     for search in ["{}", r#"{"query":"theirs"}"#] {
-        let found = send_as(&app, &foreign, ("POST", "/v1/memory/search"), search).await;
+        let found = send_with(&app, &foreign, ("POST", "/v1/memory/search"), search).await;
         assert_eq!(found.expect(200)["items"], json!([]));
     }
-    let put = send_as(&app, &foreign, ("PUT", &path), r#"{"value":"ours"}"#).await.expect(200);
+    let put = send_with(&app, &foreign, ("PUT", &path), r#"{"value":"ours"}"#).await.expect(200);
     assert_eq!(put["version"], 1);
     assert!(picture_of(&app.db, "memory_item").await.contains(&before));
     assert_eq!(app.get(&path).await.expect(200)["value"], "theirs");

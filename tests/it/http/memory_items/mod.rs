@@ -31,6 +31,12 @@ async fn put(app: &TestApp, namespace: &str, key: &str, value: &Value) -> Answer
     app.put(&path(namespace, key), &json!({ "value": value })).await
 }
 
+/// Sends a request with another key than that of the test.
+async fn send_with(app: &TestApp, key: &str, (method, path): (&str, &str), body: &str) -> Answer {
+    let request = app.client().request(method.parse().unwrap(), app.url(path)).bearer_auth(key);
+    app.send(request.header("content-type", "application/json").body(body.to_owned())).await
+}
+
 /// The versions of an item, newest first, as `(version, state, value)`.
 async fn versions(app: &TestApp, namespace: &str, key: &str) -> Vec<(i64, String, Value)> {
     let path = format!("/v1/memory/items/versions?{}&limit=200", item(namespace, key));

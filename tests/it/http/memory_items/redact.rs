@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{found, path, put, versions};
-use crate::http::send_as;
+use super::{found, path, put, send_with, versions};
 use crate::support::{TestApp, assert_invariants, mint_key, picture_everything};
 
 const REDACT: &str = "/v1/memory/items/versions/redact";
@@ -17,7 +16,7 @@ async fn a_redacted_version_leaves_when_and_who_and_nothing_of_its_value() {
     put(&app, "a", "k", &json!("canary-one")).await.expect(200);
     put(&app, "a", "k", &json!({"t": ["canary-two"]})).await.expect(200);
     let which = json!({"namespace": ["a"], "key": "k", "version": 1}).to_string();
-    let left = send_as(&app, &key, ("POST", REDACT), &which).await.expect(200);
+    let left = send_with(&app, &key, ("POST", REDACT), &which).await.expect(200);
     assert_eq!((&left["state"], left.get("value")), (&json!("redacted"), None));
     assert!(left["redacted_at"].is_string());
     assert!(key.contains(&left["redacted_by"].as_str().unwrap().replace("key_", "")), "{left}");
