@@ -27,6 +27,8 @@ labels! {
 /// a crash puts its value once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(examples(json!({"kind": "builtin", "name": "memory_put",
+    "namespace": ["users", "{{metadata.user_id}}"]})))]
 pub struct BuiltinTool {
     /// Which one.
     pub name: Builtin,

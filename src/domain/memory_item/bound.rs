@@ -18,8 +18,7 @@ const END: &str = "}}";
 /// that cannot be a part: nothing is made to fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-#[schema(value_type = Vec<String>, min_items = 1, max_items = 8,
-    examples(json!(["users", "{{metadata.user_id}}"])))]
+#[schema(value_type = Vec<String>, min_items = 1, max_items = 8)]
 pub struct BoundNamespace(Vec<String>);
 
 /// The labels of a run do not give the namespace of a tool.

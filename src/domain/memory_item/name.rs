@@ -21,7 +21,7 @@ pub struct InvalidKey;
 /// Where items are: 1–8 parts, from the widest to the narrowest. Each matches `^[A-Za-z0-9._:@-]{1,64}$`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
-#[schema(value_type = Vec<String>, min_items = 1, max_items = 8, examples(json!(["users", "42"])))]
+#[schema(value_type = Vec<String>, min_items = 1, max_items = 8)]
 pub struct Namespace(Vec<String>);
 
 /// What namespaces begin with: 0–8 parts as those of a namespace. Without any, every namespace does.
@@ -29,7 +29,7 @@ pub struct Namespace(Vec<String>);
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
-#[schema(value_type = Vec<String>, max_items = 8, examples(json!(["users"])))]
+#[schema(as = NamespacePrefix, value_type = Vec<String>, max_items = 8)]
 pub struct Prefix(Vec<String>);
 
 /// The name of an item in its namespace: 1–128 characters, no control characters, and no white space at its

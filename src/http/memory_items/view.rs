@@ -13,14 +13,16 @@ use crate::http::time::Time;
 
 /// An item.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = MemoryItem)]
+#[schema(as = MemoryItem, examples(json!({"namespace": ["users", "42"], "key": "tea",
+    "value": {"note": "green"}, "version": 3, "created_at": "2026-01-31T09:30:00.000Z",
+    "updated_at": "2026-01-31T09:30:00.000Z"})))]
 pub(super) struct ItemView {
     /// Its namespace.
     namespace: Namespace,
     /// Its key there.
     key: ItemKey,
     /// Its value, with members in their order and numbers as they were spelt.
-    #[schema(value_type = Value, examples("blue"))]
+    #[schema(value_type = Value)]
     value: Box<RawValue>,
     /// Grows by one with each value and each deletion.
     #[schema(minimum = 1, examples(3))]
@@ -57,7 +59,7 @@ pub(super) struct VersionView {
     state: VersionState,
     /// Its value, where it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Value>, examples("blue"))]
+    #[schema(value_type = Option<Value>)]
     value: Option<Box<RawValue>>,
     /// When it was put.
     created_at: Time,
