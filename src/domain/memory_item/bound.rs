@@ -13,9 +13,10 @@ use crate::domain::limits::NAMESPACE_PARTS;
 const BEGIN: &str = "{{metadata.";
 const END: &str = "}}";
 
-/// The namespace of a tool that remembers: 1–8 parts. A part is a plain one, or `{{metadata.key}}` and nothing
-/// else, which is the value of that label of the run. A call fails where the run has no such label, or one
-/// that cannot be a part: nothing is made to fit.
+/// The namespace of a tool that remembers: 1–8 parts.
+///
+/// A part is a plain one, or `{{metadata.key}}` and nothing else, which is the value of that label of the run.
+/// A call fails where the run has no such label, or one that cannot be a part: nothing is made to fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = Vec<String>, min_items = 1, max_items = 8)]

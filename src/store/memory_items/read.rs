@@ -151,7 +151,7 @@ pub async fn namespaces(
     let counted = rows.into_iter().map(|row| {
         let at = At { table: "memory_item", id: &row.namespace.join("/") };
         let n_items = at.count("namespace", row.n)?;
-        let namespace = row.namespace.clone().try_into().map_err(|_| at.wrong("namespace"))?;
+        let namespace = row.namespace.try_into().map_err(|_| at.wrong("namespace"))?;
         Ok(NamespaceCount { namespace, n_items })
     });
     let counted: Vec<NamespaceCount> = counted.collect::<Result<_, StoreError>>()?;

@@ -82,9 +82,10 @@ pub struct Redacted<'a> {
     pub by: Option<&'a str>,
 }
 
-/// Takes the value out of a version, and out of what is searched where it is the newest: the item is then not
-/// there until it is put again. A version that was redacted before stays as it is. `None` when there is no
-/// such version, or it is a deletion.
+/// Takes the value out of a version, and out of what is searched where it is the newest.
+///
+/// The item is then not there until it is put again. A version that was redacted before stays as it is. `None`
+/// when there is no such version, or it is a deletion.
 ///
 /// # Errors
 /// When the database does not take it.
