@@ -22,6 +22,7 @@ use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
 use crate::egress::{EgressPolicy, InvalidAllowEntry, SetupError};
+use crate::engine::items::StoredItems;
 use crate::engine::redaction::Redaction;
 use crate::engine::servers::StoredServers;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
@@ -168,7 +169,7 @@ fn toolbox(
     let servers = Arc::new(StoredServers(store.clone()));
     let servers = McpClients::new(servers, config.mcp.servers.clone(), Arc::clone(&around.clock));
     let toolbox = Toolbox::new(policy, Arc::clone(&around.clock), secrets)?;
-    Ok(toolbox.with_servers(servers))
+    Ok(toolbox.with_servers(servers).with_items(Arc::new(StoredItems(store.clone()))))
 }
 
 /// What is redacted for everyone, by the settings.

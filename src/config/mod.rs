@@ -80,6 +80,7 @@ const BEFORE_KEYS: &[Setting] = &[
     retention::THREADS,
     retention::LEDGER,
     retention::DELIVERIES,
+    retention::ITEM_VERSIONS,
     engine::ROLE,
     engine::PER_TENANT,
     engine::OLD_TRANSACTION,

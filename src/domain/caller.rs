@@ -16,9 +16,9 @@ labels! {
         RunsRead = "runs:read",
         /// Start, cancel, interrupt and resume runs.
         RunsWrite = "runs:write",
-        /// Read threads and export memory.
+        /// Read threads, export memory, read and find items of long-term memory.
         MemoryRead = "memory:read",
-        /// Create and delete threads, load memory.
+        /// Create and delete threads, load memory, put, delete and redact items of long-term memory.
         MemoryWrite = "memory:write",
         /// Put text into the system voice of a thread.
         MemorySystem = "memory:system",

@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub use super::agent_tool::AgentTool;
+pub use super::builtin_tool::{Builtin, BuiltinTool};
 use super::id::CallId;
 use super::mcp::McpTool;
 pub use super::outcome::{
@@ -189,22 +190,6 @@ impl ClientTool {
     pub fn wait_rules(&self) -> WaitRules {
         let answer_ms = self.timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS);
         WaitRules { by_client: true, answer_ms, ..WaitRules::NONE }
-    }
-}
-
-/// A tool of the server itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BuiltinTool {
-    /// Which one.
-    pub name: Builtin,
-}
-
-labels! {
-    /// The tools of the server itself.
-    Builtin {
-        /// Ends the run with an answer; there whether declared or not.
-        FinalAnswer = "final_answer",
     }
 }
 

@@ -28,6 +28,7 @@ mod equip;
 pub mod feed;
 mod hints;
 mod inbox;
+pub mod items;
 mod journal;
 mod keeping;
 mod leases;

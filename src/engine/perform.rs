@@ -14,6 +14,7 @@ use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
 use super::sub_runs::Family;
 use super::{Context, ask, relay, sanitise};
+use crate::domain::agent::Metadata;
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
 use crate::domain::id::{CallId, TenantId};
@@ -42,6 +43,7 @@ pub(super) struct Performer {
     predecessor: Predecessor,
     first_seq: i64,
     epoch: i64,
+    labels: Metadata,
     freshness: Freshness,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
@@ -67,6 +69,7 @@ impl Performer {
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
+            labels: loaded.run.metadata.clone(),
             freshness: freshness.clone(),
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
@@ -248,6 +251,7 @@ impl Performer {
             arguments: planned.map_or_else(String::new, |planned| planned.arguments.clone()),
             attempt,
             epoch: self.epoch,
+            labels: self.labels.clone(),
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod layers;
 pub mod limits;
 mod mac;
 mod mcp_servers;
+mod memory_items;
 pub mod openapi;
 mod probe;
 pub mod problem;
@@ -69,6 +70,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(webhooks::routes())
         .merge(schedules::routes())
         .merge(secrets::routes())
+        .merge(memory_items::routes())
 }
 
 /// Endpoints that need no key.

@@ -19,6 +19,10 @@ labels! {
         Ledger = "ledger",
         /// Old deliveries are deleted.
         Deliveries = "deliveries",
+        /// Items that have expired are deleted.
+        ExpiredItems = "expired_items",
+        /// Deleted items and old versions of others are deleted.
+        ItemVersions = "item_versions",
     }
 }
 

@@ -188,6 +188,7 @@ fn conflict_of(constraint: &str) -> Option<Conflict> {
         "budget_is_kept" => Some(Conflict::BudgetExhausted),
         "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),
+        "memory_item_version_of_call" => Some(Conflict::Stale),
         "thread_segment_source" => Some(Conflict::InUse { references: Vec::new() }),
         "run_pkey" | "thread_pkey" | "agent_pkey" => Some(Conflict::IdTaken),
         _ => None,

@@ -23,6 +23,7 @@ pub mod keys;
 pub mod lease;
 pub mod ledger;
 pub mod mcp_servers;
+pub mod memory_items;
 pub mod messages;
 pub mod operator;
 pub mod outbox;

@@ -15,6 +15,7 @@ mod headers;
 mod http;
 pub mod mask;
 pub mod mcp;
+pub mod memory;
 mod outcome;
 mod pattern;
 mod post;
@@ -40,7 +41,7 @@ pub use spec::{MAX_TOOLS, SpecFinding, SpecProblem, check_spec, check_tools, rul
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
 use crate::domain::skill::Skill;
@@ -51,6 +52,7 @@ use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
 use headers::Headers;
 use mask::Mask;
 use mcp::{McpClients, NoServers, Offer};
+use memory::{Items, NoItems};
 use schema::SchemaCache;
 use secrets::{SecretSource, Vault};
 use toolset::Reading;
@@ -71,6 +73,7 @@ pub struct Toolbox {
     clock: SharedClock,
     secrets: Arc<dyn SecretSource>,
     servers: McpClients,
+    items: Arc<dyn Items>,
 }
 
 /// A call to run.
@@ -88,6 +91,8 @@ pub struct CallRequest {
     pub attempt: u32,
     /// The epoch of the lease, by which a tool can tell a stale worker.
     pub epoch: i64,
+    /// The labels of the run.
+    pub labels: Metadata,
 }
 
 impl Toolbox {
@@ -99,13 +104,20 @@ impl Toolbox {
     ) -> Result<Self, ToolboxError> {
         let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
         let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
-        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets, servers })
+        let (schemas, items) = (SchemaCache::default(), Arc::new(NoItems));
+        Ok(Self { clients, schemas, clock, secrets, servers, items })
     }
 
     /// The same with the MCP servers that there are.
     #[must_use]
     pub fn with_servers(self, servers: McpClients) -> Self {
         Self { servers, ..self }
+    }
+
+    /// The same with what keeps items of long-term memory.
+    #[must_use]
+    pub fn with_items(self, items: Arc<dyn Items>) -> Self {
+        Self { items, ..self }
     }
 
     /// What the calls of a tenant reach.
@@ -201,6 +213,9 @@ impl Toolbox {
                 let (result, used) = Box::pin(sent).await;
                 (mask, is_judged_elsewhere) = (used, true);
                 result
+            }
+            Reading::Memory { call: tool, ask, .. } => {
+                Box::pin(tool.run(self.items.as_ref(), call, *ask)).await
             }
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),

@@ -11,9 +11,11 @@ use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
+use crate::domain::limits::ITEM_TTL_SECS;
 use crate::domain::mcp::{McpRules, McpTool};
 use crate::domain::tool::{
-    AgentTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec,
+    AgentTool, Builtin, BuiltinTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES,
+    ToolSpec,
 };
 use crate::domain::wait::{Approval, MAX_WAIT_MS, OnInDoubt};
 use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
@@ -109,7 +111,7 @@ impl Check<'_> {
                 ToolSpec::Client(tool) => self.client(tool, &at),
                 ToolSpec::Mcp(tool) => self.mcp(tool, &at),
                 ToolSpec::Agent(tool) => self.agent(tool, &at),
-                ToolSpec::Builtin(_) => {}
+                ToolSpec::Builtin(tool) => self.builtin(tool, &at),
             }
         }
     }
@@ -168,7 +170,30 @@ impl Check<'_> {
         }
     }
 
-    /// A number of milliseconds.
+    /// A tool of the server itself.
+    fn builtin(&mut self, tool: &BuiltinTool, at: &str) {
+        let pointer = format!("{at}/namespace");
+        match &tool.namespace {
+            None if tool.name.remembers() => {
+                self.invalid(&pointer, "is needed by tools that remember");
+            }
+            Some(_) if !tool.name.remembers() => {
+                self.invalid(&pointer, "is for tools that remember");
+            }
+            Some(namespace) if namespace.check().is_err() => {
+                let text = "must have 1–8 parts, each of which matches ^[A-Za-z0-9._:@-]{1,64}$ or is \
+                            `{{metadata.key}}`";
+                self.invalid(&pointer, text);
+            }
+            _ => {}
+        }
+        self.bound(tool.ttl_s, ITEM_TTL_SECS, &format!("{at}/ttl_s"));
+        if tool.ttl_s.is_some() && tool.name != Builtin::MemoryPut {
+            self.invalid(&format!("{at}/ttl_s"), "is for `memory_put`");
+        }
+    }
+
+    /// A number that has bounds: of milliseconds mostly.
     fn bound(&mut self, ms: Option<u64>, most: u64, pointer: &str) {
         if ms.is_some_and(|ms| !(1..=most).contains(&ms)) {
             self.invalid(pointer, &format!("must be between 1 and {most}"));

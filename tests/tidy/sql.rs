@@ -15,6 +15,8 @@ const TENANT_TABLES: &[&str] = &[
     "call_answer",
     "idempotency",
     "mcp_server",
+    "memory_item",
+    "memory_item_version",
     "model_request",
     "run",
     "run_delta",

@@ -32,6 +32,7 @@ pub use problems::PROBLEMS;
     tags(
         (name = "agents", description = "Immutable, versioned configurations"),
         (name = "threads", description = "Conversations that runs append to, and their memory"),
+        (name = "memory", description = "Items that outlive threads, by namespace and key"),
         (name = "runs", description = "Durable executions on a thread"),
         (name = "steps", description = "The entries of a thread's history"),
         (name = "requests", description = "What was sent to models, and what came back"),

@@ -147,6 +147,8 @@ problems! {
         "The run was picked up several times and never got on, so it was given up. Its history is readable. The operator finds the cause in the log under `error_id`.";
     FramingViolation = 500 "framing-violation" "Frame broken"
         "A request to the model was not sent, because a check found text of someone else that breaks out of a frame in it. That is a fault of the server; the request and where its bytes come from are in the ledger. The operator finds the cause in the log under `error_id`.";
+    NotImplemented = 501 "not-implemented" "Not implemented here"
+        "What is asked for takes something that this server does not have; `errors` says what. Vectors are compared where the database has the extension `vector`: its operator installs it with `CREATE EXTENSION vector`.";
     SecretsNotConfigured = 501 "secrets-not-configured" "Secrets not set up"
         "The server keeps no secrets, because its operator has set no key to seal them with. The operator sets `AGENTLING_SECRET_KEYS` or `AGENTLING_SECRET_KEYS_FILE`.";
     ModelError = 502 "model-error" "Model failed"

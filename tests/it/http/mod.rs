@@ -18,6 +18,7 @@ mod layers;
 mod lists;
 mod mcp_servers;
 mod memory;
+mod memory_items;
 mod memory_lists;
 mod memory_old;
 mod obeying;

@@ -44,6 +44,10 @@ enum Takes {
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const BUDGET: &str = r#"{"tokens":1000000}"#;
+const ITEM: &str = r#"{"value":1}"#;
+const ITEM_VERSION: &str = r#"{"namespace":["a"],"key":"k","version":1}"#;
+/// What names an item, where an operation is on one.
+const ITEM_QUERY: &str = "?namespace=a&key=k";
 const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
@@ -84,8 +88,15 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("mcp_servers_put", "tools:write", Takes::Json(MCP_SERVER)),
     ("mcp_servers_test", "tools:write", Takes::Maybe("{}")),
     ("memory_export", "memory:read", Takes::Nothing),
+    ("memory_items_delete", "memory:write", Takes::Nothing),
+    ("memory_items_get", "memory:read", Takes::Nothing),
+    ("memory_items_put", "memory:write", Takes::Json(ITEM)),
+    ("memory_items_redact", "memory:write", Takes::Json(ITEM_VERSION)),
+    ("memory_items_versions", "memory:read", Takes::Nothing),
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
+    ("memory_namespaces", "memory:read", Takes::Nothing),
     ("memory_reset", "memory:write", Takes::Nothing),
+    ("memory_search", "memory:read", Takes::Json("{}")),
     ("prompts_render", "memory:read", Takes::Json(RENDER)),
     ("requests_body", "ledger:read", Takes::Nothing),
     ("requests_get", "runs:read", Takes::Nothing),
@@ -317,8 +328,10 @@ impl World {
     /// The operation's path with what is really there.
     fn real_path(&self, operation: &Operation) -> String {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        operation
-            .path
+        let is_on_item =
+            operation.path.starts_with("/v1/memory/items") && operation.method != "POST";
+        let query = if is_on_item { ITEM_QUERY } else { "" };
+        format!("{}{query}", operation.path)
             .replace("{scope}", "agent")
             .replace("{owner_id}", &text(&self.agent["id"]))
             .replace("{agent_id}", &text(&self.agent["id"]))
@@ -385,7 +398,10 @@ impl World {
             Unacceptable => {
                 vec![(real, With { headers: &[("accept", "image/png")], ..good })]
             }
-            UnknownParameter => vec![(format!("{real}?colour=1"), good)],
+            UnknownParameter => {
+                let sign = if real.contains('?') { '&' } else { '?' };
+                vec![(format!("{real}{sign}colour=1"), good)]
+            }
             ForeignId => {
                 let with = With { key: Some(self.foreign.as_str()), ..good };
                 self.other_ids(operation, &[real]).into_iter().map(|path| (path, with)).collect()

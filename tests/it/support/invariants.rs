@@ -470,6 +470,29 @@ const RULES: &[Rule] = &[
                              WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))",
     ),
     (
+        "the newest version of an item is stored, and has a value where the item has one",
+        "SELECT concat(i.tenant_id, ' ', i.namespace, ' ', i.key) FROM memory_item i
+           LEFT JOIN memory_item_version v USING (tenant_id, namespace, key, version)
+          WHERE v.version IS NULL
+             OR (i.document IS NULL) <> (v.value IS NULL)
+             OR i.document IS NULL AND (i.words IS NOT NULL OR i.embedding IS NOT NULL)",
+    ),
+    (
+        "no version of an item is ahead of it",
+        "SELECT concat(v.tenant_id, ' ', v.namespace, ' ', v.key, ' ', v.version)
+           FROM memory_item_version v
+           JOIN memory_item i USING (tenant_id, namespace, key)
+          WHERE v.version > i.version",
+    ),
+    (
+        "what a tool says that it has put was put by its call, or was forgotten since",
+        "SELECT c.call_id FROM tool_call c
+           JOIN memory_item_version v ON (v.tenant_id, v.call_id) = (c.tenant_id, c.call_id)
+          WHERE c.name <> 'memory_put'
+             OR c.outcome->>'kind' = 'success'
+                AND (c.outcome->'output'->'json'->>'version')::integer <> v.version",
+    ),
+    (
         "what was erased is not there",
         "SELECT concat(t.kind, ' ', t.id) FROM tombstone t
           WHERE EXISTS (SELECT 1 FROM thread h
