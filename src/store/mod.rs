@@ -44,6 +44,7 @@ pub mod webhooks;
 
 mod error;
 mod gated;
+mod loaded;
 mod patience;
 mod pool;
 mod refusal;

@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
+use super::Finding;
 use super::chat_export::written;
 use super::load::load;
 use super::read::Report;
-use super::Finding;
 use crate::domain::step::StepContent;
 
 /// Everything in the steps that chat messages cannot say, with pointers into the version 2 document of
@@ -31,7 +31,8 @@ fn note(report: &Report, index: usize, step: &StepContent) {
     match said.as_slice() {
         [same] if same == step => {}
         [other] if other.kind() == step.kind() => {
-            let [was, is] = [step, other].map(|step| serde_json::to_value(step).unwrap_or_default());
+            let [was, is] =
+                [step, other].map(|step| serde_json::to_value(step).unwrap_or_default());
             compare(report, &at, &was, &is);
         }
         [] => lose(report, &at, "it is left out"),

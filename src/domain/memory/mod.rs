@@ -14,6 +14,7 @@ mod load;
 mod loss;
 mod read;
 mod repair;
+mod report;
 mod v1;
 mod v1_export;
 mod v2;

@@ -41,7 +41,9 @@ impl RepairCode {
     /// What was done, as a sentence for people.
     pub(super) const fn message(self) -> &'static str {
         match self {
-            Self::UnansweredCall => "the call has no outcome; it gets the one of an interrupted call",
+            Self::UnansweredCall => {
+                "the call has no outcome; it gets the one of an interrupted call"
+            }
             Self::OrphanOutcome => "no call is left for the outcome; it is left out",
             Self::DuplicateOutcome => "the call has an outcome already; this one is left out",
             Self::MisplacedOutcome => "the outcome is put where its call stands",

@@ -192,11 +192,7 @@ pub(super) async fn read(request: Request, bounds: Bounds) -> Result<String, Pro
         .map_err(|_| Problem::new(ProblemKind::InvalidUtf8, "the body is not UTF-8"))
 }
 
-async fn collect(
-    request: Request,
-    bounds: Bounds,
-    mut bytes: Vec<u8>,
-) -> Result<Vec<u8>, Problem> {
+async fn collect(request: Request, bounds: Bounds, mut bytes: Vec<u8>) -> Result<Vec<u8>, Problem> {
     let mut stream = request.into_body().into_data_stream();
     loop {
         let next = tokio::time::timeout(bounds.idle, stream.next());

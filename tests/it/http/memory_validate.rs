@@ -69,7 +69,8 @@ async fn what_can_be_mended_loads_where_that_is_asked_for_and_is_listed() {
     assert_eq!((&thread["repairs"], &thread["head_seq"]), (&would["repairs"], &json!(5)));
     let exported = app.get(&memory).await;
     let steps = &exported.json()["steps"];
-    let kinds: Vec<&Value> = steps[1]["outcomes"].as_array().unwrap().iter().map(|o| &o["kind"]).collect();
+    let kinds: Vec<&Value> =
+        steps[1]["outcomes"].as_array().unwrap().iter().map(|o| &o["kind"]).collect();
     assert_eq!(kinds, ["interrupted", "success"]);
     assert_eq!((&steps[2]["outcomes"], &steps[4]["through_seq"]), (&json!([]), &json!(4)));
     // What was mended once needs it no more, and nothing is said of what was not asked for.

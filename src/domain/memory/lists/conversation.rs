@@ -110,7 +110,8 @@ impl<'a> Conversation<'a> {
     /// Leaves an outcome out for which no call of the last reply is left, or reports it.
     fn leave_out(&self, place: &Node<'_>, id: &CallId) {
         let is_answered = self.open.iter().any(|call| call.id == *id);
-        let code = if is_answered { RepairCode::DuplicateOutcome } else { RepairCode::OrphanOutcome };
+        let code =
+            if is_answered { RepairCode::DuplicateOutcome } else { RepairCode::OrphanOutcome };
         // What cannot be mended is among the findings.
         let _reported = place.mend(code);
     }

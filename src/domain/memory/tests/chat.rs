@@ -46,9 +46,7 @@ proptest! {
 
 #[test]
 fn files_stand_where_chat_has_a_place_for_them() {
-    let file = |id: &str, media_type: &str, source: Value| {
-        json!({ "part_kind": "file", "id": id, "media_type": media_type, "source": source })
-    };
+    let file = |id: &str, media_type: &str, source: Value| json!({ "part_kind": "file", "id": id, "media_type": media_type, "source": source });
     let bytes = || json!({ "source_kind": "base64", "base64": "aGkh" });
     let url = |url: &str| json!({ "source_kind": "url", "url": url });
     let memory = of(&json!([{ "kind": "task", "parts": [
@@ -66,7 +64,10 @@ fn files_stand_where_chat_has_a_place_for_them() {
             part("image_url", json!({ "url": "data:image/png;base64,aGkh" })),
             part("image_url", json!({ "url": "https://a.example/b.png" })),
             part("input_audio", json!({ "data": "aGkh", "format": "mp3" })),
-            part("file", json!({ "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGkh" })),
+            part(
+                "file",
+                json!({ "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGkh" })
+            ),
             part("text", json!("https://a.example/far.pdf")),
             part("text", json!("hi")),
         ])

@@ -44,8 +44,10 @@ fn a_document_of_version_1() {
 
 #[test]
 fn a_list_of_chat_messages() {
-    let call = |id: &str| json!({ "id": id, "type": "function",
-                                  "function": { "name": "t", "arguments": "{}" } });
+    let call = |id: &str| {
+        json!({ "id": id, "type": "function",
+                                  "function": { "name": "t", "arguments": "{}" } })
+    };
     let result = |id: &str| json!({ "role": "tool", "tool_call_id": id, "content": "x" });
     let document = json!([
         result("a"),
@@ -84,7 +86,8 @@ fn a_list_of_pydantic_ai_messages() {
 
 #[test]
 fn what_only_a_guess_could_mend_is_refused() {
-    let call = json!({ "part_kind": "tool_call", "tool_call_id": "a", "name": "t", "arguments": "" });
+    let call =
+        json!({ "part_kind": "tool_call", "tool_call_id": "a", "name": "t", "arguments": "" });
     let outcome = json!({ "tool_call_id": "a", "name": "other", "is_error": false,
                           "kind": "success", "attempts": 1 });
     let action = |outcomes: Value| {

@@ -69,6 +69,7 @@ pub(super) struct ExportQuery {
     version: Option<Version>,
     /// Writes a list of messages in another format instead.
     #[serde(default)]
+    #[param(inline)]
     format: Option<ListFormat>,
     /// Whether something may be lost: by default only in a list of messages, in which much has no place.
     #[serde(default)]

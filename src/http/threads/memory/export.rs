@@ -63,10 +63,7 @@ async fn snapshot(
         metadata: Some(redactors.labels(&thread.metadata)),
         framing_policy: Some(thread.framing.policy),
         // In a document, steps are counted from its first one.
-        steps: steps
-            .into_iter()
-            .map(|step| redactors.step(step).content.moved(-before))
-            .collect(),
+        steps: steps.into_iter().map(|step| redactors.step(step).content.moved(-before)).collect(),
     };
     Ok((memory, tag))
 }

@@ -93,7 +93,12 @@ async fn agents_that_cannot_be_are_refused_at_their_place() {
         set("temperature", json!(-1), "/model/settings/temperature"),
         set("temperature", json!(99), "/model/settings/temperature"),
         set("stop", json!(vec!["x"; 1_000]), "/model/settings/stop"),
-        agent("B-87", |spec| spec["model"]["provider"] = json!("nobody"), INVALID, "/model/provider"),
+        agent(
+            "B-87",
+            |spec| spec["model"]["provider"] = json!("nobody"),
+            INVALID,
+            "/model/provider",
+        ),
         agent(
             "B-88 NUL",
             |spec| spec["instructions"] = json!("a\0b"),
@@ -102,14 +107,16 @@ async fn agents_that_cannot_be_are_refused_at_their_place() {
         ),
     ];
     check(&app, rows("/v1/agents", cases)).await;
-    let not_a_number = r#"{"name":"x","model":{"provider":"scripted","name":"m","settings":{"temperature":NaN}}}"#;
+    let not_a_number =
+        r#"{"name":"x","model":{"provider":"scripted","name":"m","settings":{"temperature":NaN}}}"#;
     let mut large = speaker("x", "x");
     large["instructions"] = json!("x".repeat(1024 * 1024));
     let both = json!({ "agent_id": "a", "agent": speaker("b", "x"), "input": "x" });
     check(
         &app,
         [
-            Row::new("B-87 NaN", ("POST", "/v1/agents"), (400, "malformed-json")).json(not_a_number),
+            Row::new("B-87 NaN", ("POST", "/v1/agents"), (400, "malformed-json"))
+                .json(not_a_number),
             Row::new("B-88 too long", ("POST", "/v1/agents"), (413, "body-too-large")).json(&large),
             Row::new("B-87 both", ("POST", "/v1/runs"), (422, INVALID)).json(&both).at("/agent_id"),
         ],
@@ -147,7 +154,9 @@ async fn b72_an_address_that_is_closed_is_refused_wherever_it_stands() {
         called["url"] = json!(url);
         spec["tools"] = json!([called]);
         let row = |path, body: Value, at| {
-            Row::new(&format!("B-72 {url}"), ("POST", path), (422, "egress-denied")).json(&body).at(at)
+            Row::new(&format!("B-72 {url}"), ("POST", path), (422, "egress-denied"))
+                .json(&body)
+                .at(at)
         };
         let hook = row("/v1/webhooks", json!({ "url": url }), "/url");
         [row("/v1/agents", spec, "/tools/0/url"), hook]

@@ -75,7 +75,12 @@ fn documents() -> Vec<Document> {
             (422, "memory-version-unsupported"),
             "/version",
         ),
-        ("B-63 no version", json!({ "version": "2", "steps": [] }).to_string(), LOAD_ERROR, "/version"),
+        (
+            "B-63 no version",
+            json!({ "version": "2", "steps": [] }).to_string(),
+            LOAD_ERROR,
+            "/version",
+        ),
         (
             "B-66 a million steps",
             many("{\"version\":2,\"thread\":{},\"steps\":[", "{}", "]}"),
@@ -85,8 +90,18 @@ fn documents() -> Vec<Document> {
         ("B-66 a million messages", many("[", "{\"role\":1}", "]"), LOAD_ERROR, ""),
         ("B-66 too large", " ".repeat(16 * 1024 * 1024 + 1), (413, "body-too-large"), ""),
         ("not JSON", "{".to_owned(), LOAD_ERROR, ""),
-        ("U+0000", v2(&json!([{ "kind": "final", "answer": "a\0" }])), LOAD_ERROR, "/steps/0/answer"),
-        ("unknown field", v2(&json!([{ "kind": "system", "text": "x", "y": 1 }])), LOAD_ERROR, "/steps/0/y"),
+        (
+            "U+0000",
+            v2(&json!([{ "kind": "final", "answer": "a\0" }])),
+            LOAD_ERROR,
+            "/steps/0/answer",
+        ),
+        (
+            "unknown field",
+            v2(&json!([{ "kind": "system", "text": "x", "y": 1 }])),
+            LOAD_ERROR,
+            "/steps/0/y",
+        ),
         ("unknown kind", v2(&json!([{ "kind": "dream" }])), LOAD_ERROR, "/steps/0/kind"),
     ];
     documents.extend(pairs());
@@ -118,9 +133,10 @@ async fn b70_an_export_is_asked_for_as_exports_are() {
     let path = |thread: &Value| format!("/v1/threads/{}/memory", thread["id"].as_str().unwrap());
     let get = |path: &str, expect| Row::new("B-70", ("GET", path), expect);
     let mut rows = vec![get(&path(&theirs), (404, "not-found"))];
-    let queries = ["fields=secret", "format=xml", "format=openai&version=2", "version=3", "lossy=1"];
-    rows.extend(queries.map(|query| {
-        get(&format!("{}?{query}", path(&thread)), (400, "invalid-parameter"))
-    }));
+    let queries =
+        ["fields=secret", "format=xml", "format=openai&version=2", "version=3", "lossy=1"];
+    rows.extend(
+        queries.map(|query| get(&format!("{}?{query}", path(&thread)), (400, "invalid-parameter"))),
+    );
     check(&app, rows).await;
 }

@@ -93,7 +93,10 @@ use crate::faults::functions;
 const PENDING: &[(&str, &str)] = &[
     ("B-29", "tokens of an identity provider are not taken yet"),
     ("B-82", "MCP servers are not authorised by OAuth yet"),
-    ("B-86", "a secret is forgotten whoever names it; calls that do fail with `secret-unavailable`"),
+    (
+        "B-86",
+        "a secret is forgotten whoever names it; calls that do fail with `secret-unavailable`",
+    ),
     ("B-93", "floods of one connection are bounded with those of HTTP/2"),
 ];
 

@@ -61,7 +61,7 @@ async fn b50_a_page_of_long_runs_reads_none_of_their_steps() {
                           next_seq, next_event_seq, available_at, op_id, metadata, created_at,
                           n_steps, finished_at)
          SELECT tenant_id, gen_random_uuid(), thread_id, '{}', 'completed', 'final_answer', 'x',
-                1001, 1, now(), gen_random_uuid(), '{}', now(), 1000, now()
+                1001, 3, now(), gen_random_uuid(), '{}', now(), 1000, now()
            FROM thread",
     )
     .await;

@@ -2,7 +2,8 @@
 
 use crate::support::{TestApp, send_raw, stored};
 
-const KEEP: &str = "POST /v1/agents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+const KEEP: &str =
+    "POST /v1/agents HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
 /// Sends bytes; answers the status line and the rest of the answer, in lower case.
 async fn sent(app: &TestApp, request: &str) -> (String, String) {
@@ -28,10 +29,20 @@ async fn b16_b18_requests_that_no_path_takes_are_turned_away() {
     let before = stored(&app.db).await;
     let end = "Host: localhost\r\nConnection: close\r\n";
     for (id, request, status, slug) in [
-        ("B-16 TRACE", format!("TRACE /v1/agents HTTP/1.1\r\n{end}\r\n"), 405, "method-not-allowed"),
+        (
+            "B-16 TRACE",
+            format!("TRACE /v1/agents HTTP/1.1\r\n{end}\r\n"),
+            405,
+            "method-not-allowed",
+        ),
         ("B-16 CONNECT", format!("CONNECT a:443 HTTP/1.1\r\n{end}\r\n"), 405, "method-not-allowed"),
         ("B-16 FOO", format!("FOO /v1/agents HTTP/1.1\r\n{end}\r\n"), 405, "method-not-allowed"),
-        ("B-16 PATCH", format!("PATCH /v1/agents HTTP/1.1\r\n{end}\r\n"), 405, "method-not-allowed"),
+        (
+            "B-16 PATCH",
+            format!("PATCH /v1/agents HTTP/1.1\r\n{end}\r\n"),
+            405,
+            "method-not-allowed",
+        ),
         (
             "B-18 9 KiB",
             format!("GET /{} HTTP/1.1\r\n{end}\r\n", "a".repeat(9 * 1024)),
@@ -99,7 +110,9 @@ async fn b19_a_request_that_can_be_cut_in_two_ways_is_refused_and_its_connection
         assert_eq!(line, "http/1.1 400 bad request", "{id}");
     }
     assert_eq!(stored(&app.db).await, before);
-    let twice = format!("{KEEP}Content-Length: 2\r\n\r\n{{}}{KEEP}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
+    let twice = format!(
+        "{KEEP}Content-Length: 2\r\n\r\n{{}}{KEEP}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"
+    );
     let answers = send_raw(&app, twice.as_bytes()).await;
     let statuses: Vec<&str> = answers
         .lines()
