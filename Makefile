@@ -16,7 +16,7 @@ test-without-notify: postgres ## Run all tests with servers that find out everyt
 
 properties: ## Hold frames to 100,000 texts, rendering to 20,000 histories, and the ledger to 1,000 a wire.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
-	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
+	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties domain::memory wire::tests::histories wire::tests::spans wire::tests::bytes
 	AGENTLING_HISTORIES=1000 $(CARGO) test --locked --test it -- engine::captured
 
 soak: postgres ## Kill processes and restart the database under load for two minutes each, and print the figures.

@@ -91,9 +91,9 @@ pub struct HttpTool {
     /// Whether the call may be repeated when its outcome is unknown.
     #[serde(default)]
     pub effect: EffectClass,
-    /// Bound of one call in milliseconds, 1–3,600,000; by default the agent's `tool_timeout_ms`.
+    /// Bound of one call in milliseconds, 10–3,600,000; by default the agent's `tool_timeout_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 3_600_000)]
+    #[schema(minimum = 10, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
     /// What is done when a call was sent and its answer is not known; only of `at_most_once` tools.
     #[serde(default)]

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::idempotency::{self, IdempotencyKey};
 use super::rows::At;
 use super::threads::{self, LoadedSteps};
-use super::{Conflict, Store, StoreError};
+use super::{Conflict, Store, StoreError, loaded};
 use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::run_message::Voice;
@@ -150,7 +150,7 @@ pub async fn fork(store: &Store, tenant: &TenantId, new: NewFork) -> Result<Fork
     for (edit, content) in edited {
         let steps =
             LoadedSteps { ids: vec![edit.step_id], contents: vec![content], op_id: new.op_id };
-        threads::insert_steps(&mut tx, tenant, (new.id, edit.seq), &steps, new.now).await?;
+        loaded::insert_steps(&mut tx, tenant, (new.id, edit.seq), &steps, new.now).await?;
     }
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Forked::Created(thread))

@@ -45,6 +45,7 @@ pub mod webhooks;
 
 mod error;
 mod gated;
+mod loaded;
 mod patience;
 mod pool;
 mod refusal;

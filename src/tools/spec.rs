@@ -23,7 +23,10 @@ use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 /// The most tools that a model is told of.
 pub const MAX_TOOLS: usize = 128;
 const MAX_URL: usize = 2_048;
+/// Nothing on a network answers sooner with any certainty.
+const MIN_TIMEOUT_MS: u64 = 10;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
+const TIMEOUT_BOUND: &str = "must be between 10 and 3600000";
 const WAIT_BOUND: &str = "must be between 1 and 2592000000";
 
 /// What is wrong with a tool or a schema, by the problem it leads to.
@@ -223,7 +226,10 @@ impl Check<'_> {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);
         }
-        self.bound(tool.timeout_ms, MAX_TIMEOUT_MS, &format!("{at}/timeout_ms"));
+        let fits = |ms| (MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&ms);
+        if !tool.timeout_ms.is_none_or(fits) {
+            self.invalid(&format!("{at}/timeout_ms"), TIMEOUT_BOUND);
+        }
         if tool.max_output_chars == Some(0) {
             self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
         }
@@ -295,8 +301,9 @@ impl Check<'_> {
 /// What is wrong with the rules for tools of an MCP server, with pointers into them.
 pub fn rule_flaws(rules: &McpRules) -> Vec<(&'static str, &'static str)> {
     let within = |ms: Option<u64>, most| ms.is_none_or(|ms| (1..=most).contains(&ms));
+    let fits = |ms| (MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&ms);
     let held = [
-        (within(rules.timeout_ms, MAX_TIMEOUT_MS), "/timeout_ms", "must be between 1 and 3600000"),
+        (rules.timeout_ms.is_none_or(fits), "/timeout_ms", TIMEOUT_BOUND),
         (within(rules.hold_timeout_ms, MAX_WAIT_MS), "/hold_timeout_ms", WAIT_BOUND),
         (within(rules.approval_timeout_ms, MAX_WAIT_MS), "/approval_timeout_ms", WAIT_BOUND),
         (rules.max_output_chars != Some(0), "/max_output_chars", "must be at least 1"),

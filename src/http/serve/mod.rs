@@ -5,6 +5,7 @@
 
 mod prompt;
 mod stall;
+mod strict;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use super::limits;
 use prompt::Prompt;
 use stall::Stall;
+use strict::Strict;
 
 /// How long to wait before the next accept when the process is out of something, such as files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -83,7 +85,8 @@ impl Connections {
         while self.open.try_join_next().is_some() {}
         let service = TowerToHyperService::new(self.router.clone());
         let stream = Stall::new(stream, self.stall);
-        let stream = TokioIo::new(Prompt::new(stream, limits::HEADER_READ));
+        let stream = Strict::new(Prompt::new(stream, limits::HEADER_READ));
+        let stream = TokioIo::new(stream);
         let connection = self.builder.serve_connection(stream, service).into_owned();
         let connection = self.graceful.watch(connection);
         // How a connection ends is its client's business.

@@ -15,7 +15,7 @@ fn path(server: &Value) -> String {
 async fn a_server_is_registered_read_listed_changed_and_removed() {
     let app = TestApp::start().await;
     let members = json!({"headers": {"x-team": "a"}, "allow": ["look"], "metadata": {"team": "a"},
-                         "rules": {"effect": "pure"}, "overrides": {"look": {"timeout_ms": 5}}});
+                         "rules": {"effect": "pure"}, "overrides": {"look": {"timeout_ms": 500}}});
     let made = app.register("tickets", "https://tickets.example/mcp", &members).await;
     assert_eq!(app.get(&path(&made)).await.expect(200), made);
     assert_eq!(app.all("/v1/mcp-servers").await, std::slice::from_ref(&made));

@@ -97,6 +97,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("memory_namespaces", "memory:read", Takes::Nothing),
     ("memory_reset", "memory:write", Takes::Nothing),
     ("memory_search", "memory:read", Takes::Json("{}")),
+    ("memory_validate", "memory:write", Takes::Json(MEMORY)),
     ("prompts_render", "memory:read", Takes::Json(RENDER)),
     ("requests_body", "ledger:read", Takes::Nothing),
     ("requests_get", "runs:read", Takes::Nothing),
@@ -216,6 +217,9 @@ const EXCEPTIONS: &[(&str, Fault, &str)] = &[
     ("memory_load", BrokenBody, READER),
     ("memory_load", UnknownField, READER),
     ("memory_load", NotAnObject, READER),
+    ("memory_validate", BrokenBody, READER),
+    ("memory_validate", UnknownField, READER),
+    ("memory_validate", NotAnObject, READER),
     ("secrets_put", ForeignId, NAMES),
     ("secrets_put", NoId, NAMES),
 ];
