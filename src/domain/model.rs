@@ -114,7 +114,7 @@ pub struct ModelSettings {
     pub top_p: Option<f64>,
     /// Upper bound of a reply in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_tokens: Option<u32>,
     /// Sampling seed, where the provider has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,6 +125,7 @@ pub struct ModelSettings {
     pub stop: Vec<String>,
     /// Reasoning effort, as the provider spells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 64)]
     pub reasoning_effort: Option<String>,
     /// `auto`, `none`, `required` or the name of a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,6 +26,7 @@ pub(super) struct NewWebhook {
     /// Which events; by default the ends of runs and their waiting for somebody. Events are those that
     /// are about a run as a whole, except `run.started`.
     #[serde(default)]
+    #[schema(min_items = 1)]
     events: Option<Vec<EventName>>,
     /// Whether it is told of every run of the tenant, or only of runs that name it as their `webhook`.
     #[serde(default = "yes")]
