@@ -39,7 +39,7 @@ pub struct McpServerSpec {
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", examples("tickets"))]
     pub name: String,
     /// Where it is reached. What holds for the URLs of tools holds for it; redirects are not followed.
-    #[schema(max_length = 2048, examples("https://tickets.example/mcp"))]
+    #[schema(min_length = 1, max_length = 2048, examples("https://tickets.example/mcp"))]
     pub url: String,
     /// Headers sent with every request: texts, or secrets that are bound to the server's origin.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]

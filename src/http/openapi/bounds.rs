@@ -25,8 +25,10 @@ pub(super) fn bound_parameters(operation: &mut Map<String, Value>) {
 
 fn leave_out_null(schema: &mut Value) {
     let present = |variants: &Value| {
-        let mut others =
-            variants.as_array()?.iter().filter(|variant| *variant != "null" && variant["type"] != "null");
+        let mut others = variants
+            .as_array()?
+            .iter()
+            .filter(|variant| *variant != "null" && variant["type"] != "null");
         others.next().cloned()
     };
     if let Some(kind) = schema.get("type").and_then(present) {
@@ -46,7 +48,8 @@ pub(super) fn bound_labels(value: &mut Value) {
                     labels.insert("maxProperties".to_owned(), json!(limits::METADATA_PAIRS));
                     let key = json!({ "type": "string", "minLength": 1, "maxLength": limits::METADATA_KEY_CHARS });
                     labels.insert("propertyNames".to_owned(), key);
-                    let value = json!({ "type": "string", "maxLength": limits::METADATA_VALUE_CHARS });
+                    let value =
+                        json!({ "type": "string", "maxLength": limits::METADATA_VALUE_CHARS });
                     labels.insert("additionalProperties".to_owned(), value);
                 }
                 bound_labels(member);

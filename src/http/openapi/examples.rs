@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 const MOST_LEVELS: usize = 12;
 
 /// A skill as a file.
-const SKILL_MD: &str =
-    "---\nname: invoices\ndescription: How invoices are checked and booked.\n---\nAdd up the lines first.\n";
+const SKILL_MD: &str = "---\nname: invoices\ndescription: How invoices are checked and booked.\n---\nAdd up the lines first.\n";
 
 /// Adds the examples.
 pub(super) fn add(document: &mut Value) {
@@ -66,7 +65,9 @@ impl Maker {
             "object" => Some(self.object(schema, level)),
             "array" => Some(self.array(schema, level)),
             "string" => Some(json!(text(schema))),
-            "integer" | "number" => Some(schema.get("minimum").cloned().unwrap_or_else(|| json!(1))),
+            "integer" | "number" => {
+                Some(schema.get("minimum").cloned().unwrap_or_else(|| json!(1)))
+            }
             "boolean" => Some(json!(false)),
             // Anything at all.
             _ => Some(json!({})),

@@ -13,7 +13,12 @@ const LIVE: &[(&str, &str, &str, &str)] = &[
     ("text.delta", "TextDeltaEvent", "Delta", "A piece of the reply's text."),
     ("thinking.delta", "ThinkingDeltaEvent", "Delta", "A piece of the model's thinking."),
     ("tool_call.delta", "ToolCallDeltaEvent", "Delta", "A piece of a tool call's arguments."),
-    ("snapshot", "SnapshotEvent", "Snapshot", "What had arrived of the turn when the stream began."),
+    (
+        "snapshot",
+        "SnapshotEvent",
+        "Snapshot",
+        "What had arrived of the turn when the stream began.",
+    ),
 ];
 
 /// Adds the union of all events, and says of every stream that it consists of them.
