@@ -87,7 +87,8 @@ impl<'a> Check<'a> {
 
     /// Each variant has the tag, with the one value that leads to it.
     fn tags(&mut self, place: &str, union: &Value) {
-        let tag = union["discriminator"]["propertyName"].as_str().unwrap_or_default();
+        let tag = union.pointer("/discriminator/propertyName").and_then(Value::as_str);
+        let tag = tag.unwrap_or_default();
         let mapped: Vec<(&String, &Value)> = members(union, "/discriminator/mapping").collect();
         for variant in union["oneOf"].as_array().into_iter().flatten() {
             let target = variant["$ref"].as_str().unwrap_or_default();
@@ -98,7 +99,8 @@ impl<'a> Check<'a> {
                 let is_required = schema["required"]
                     .as_array()
                     .is_some_and(|names| names.iter().any(|name| name == tag));
-                is_required && schema["properties"][tag]["enum"] == json!([value])
+                let only = schema.pointer(&format!("/properties/{tag}/enum"));
+                is_required && only == Some(&json!([value]))
             });
             if !is_tagged {
                 self.found.push(format!("{place}: {target} does not have its tag `{tag}`"));

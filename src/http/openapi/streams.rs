@@ -7,6 +7,9 @@ use super::unions::component;
 /// The component that every event of a stream is.
 pub(super) const STREAM_EVENT: &str = "RunStreamEvent";
 
+const MEANING: &str = "An event of a stream, as one server-sent event: its `event:` line, its `data:` line read as JSON, and the \
+    number of its `id:` line where there is one.";
+
 /// Events without an id, which do not come again: their name, their component, what their facts are, and
 /// what they mean.
 const LIVE: &[(&str, &str, &str, &str)] = &[
@@ -28,14 +31,13 @@ pub(super) fn describe(document: &mut Value) {
         return;
     };
     let Some(mut union) = schemas.get("RunEvent").cloned() else { return };
+    if let Some(members) = union.as_object_mut() {
+        members.insert("description".to_owned(), json!(MEANING));
+    }
     for (name, event, facts, meaning) in LIVE {
         schemas.insert((*event).to_owned(), live(name, facts, meaning));
         add_variant(&mut union, name, event);
     }
-    union["description"] = json!(
-        "An event of a stream, as one server-sent event: its `event:` line, its `data:` line read as JSON, and \
-         the number of its `id:` line where there is one."
-    );
     schemas.insert(STREAM_EVENT.to_owned(), union);
     super::for_each_operation(document, |_, operation| refer(operation));
 }
