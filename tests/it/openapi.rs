@@ -163,7 +163,9 @@ fn newer_words(place: &str, value: &Value, found: &mut Vec<String>) {
             }
         }
         Value::Array(elements) => {
-            elements.iter().for_each(|element| newer_words(place, element, found))
+            for element in elements {
+                newer_words(place, element, found);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
