@@ -65,7 +65,7 @@ pub struct AgentSpec {
     pub parallel_tools: bool,
     /// Bound of one observation in characters; the stored output stays whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_tool_output_chars: Option<u32>,
     /// Withholds the text of an unexpected tool error from the model and the API; its kind and type
     /// stay, the text goes to the operator's log.

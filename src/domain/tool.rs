@@ -121,7 +121,7 @@ pub struct HttpTool {
     pub parallel_safe: bool,
     /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_chars: Option<u32>,
     /// Whether what it says about its failures is withheld, as with the agent's `redact_errors`, which
     /// is what counts by default.
@@ -181,7 +181,7 @@ pub struct ClientTool {
     pub parallel_safe: bool,
     /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_chars: Option<u32>,
 }
 

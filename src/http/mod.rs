@@ -82,12 +82,12 @@ fn open_endpoints() -> OpenApiRouter<AppState> {
 pub fn router(state: AppState) -> Router {
     let (tenant, tenant_document) = tenant_endpoints().split_for_parts();
     let (open, mut document) = open_endpoints().split_for_parts();
-    let parametric = Arc::new(layers::Parametric::of(&tenant_document));
+    let queryless = Arc::new(layers::Queryless::of(&tenant_document));
     document.merge(tenant_document);
     let tenant = tenant
         .layer(Extension(state.body_limits))
         .layer(from_fn_with_state(state.clone(), layers::tell_gone))
-        .layer(from_fn_with_state(parametric, layers::check_query))
+        .layer(from_fn_with_state(queryless, layers::check_query))
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);

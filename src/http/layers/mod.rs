@@ -24,7 +24,7 @@ use crate::http::problem::Problem;
 pub use accept::check_accept;
 pub use answer::RequestId;
 pub use gone::tell_gone;
-pub use params::{Parametric, check_query};
+pub use params::{Queryless, check_query};
 
 /// Puts the outer layers around a router, the outermost last: whatever happens inside, the answer
 /// has its ids, its headers and, if it is an error, the form of a problem.

@@ -1,9 +1,12 @@
 //! The OpenAPI document: made from the code, then brought into the shape that SDK generators read.
 
+mod bounds;
 mod check;
 mod downgrade;
+mod examples;
 mod pages;
 mod problems;
+mod streams;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unions;
@@ -13,6 +16,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 use super::problem::ProblemView;
+use super::runs::{DeltaView, SnapshotView};
 use crate::domain::memory::Finding;
 
 pub use check::findings;
@@ -47,7 +51,7 @@ pub use problems::PROBLEMS;
         (name = "keys", description = "API keys"),
         (name = "health", description = "Whether the server works and takes work")
     ),
-    components(schemas(ProblemView, Finding)),
+    components(schemas(ProblemView, Finding, DeltaView<'static>, SnapshotView)),
     security(("api_key" = [])),
     modifiers(&ApiKeyScheme)
 )]
@@ -72,13 +76,17 @@ pub fn finish(document: &utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     pages::name(&mut document);
     unions::untangle(&mut document);
+    streams::describe(&mut document);
+    bounds::bound_labels(&mut document);
     for_each_operation(&mut document, |path, operation| {
         problems::add(path, operation);
         leave_out_body(operation);
+        bounds::bound_parameters(operation);
         if !path.starts_with("/v1/") {
             operation.insert("security".to_owned(), json!([]));
         }
     });
+    examples::add(&mut document);
     document
 }
 

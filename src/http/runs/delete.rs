@@ -19,7 +19,7 @@ use crate::store::erasure;
 #[utoipa::path(delete, path = "/v1/runs/{run_id}", tag = "runs", operation_id = "runs_delete",
     params(("run_id" = RunId, Path, description = "The run")),
     responses((status = 204, description = "Deleted")),
-    extensions(("x-problems" = json!(["thread-busy"]))))]
+    extensions(("x-problems" = json!(["thread-busy", "in-use"]))))]
 pub(super) async fn delete(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,

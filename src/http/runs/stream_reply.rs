@@ -29,17 +29,27 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// What had arrived of the reply in flight when a stream began.
 #[derive(Debug, Serialize, ToSchema)]
-struct SnapshotView {
+#[schema(as = Snapshot)]
+pub(in crate::http) struct SnapshotView {
+    /// The turn, from 1.
     turn: u32,
+    /// The attempt, from 1.
     attempt: u32,
+    /// Its text so far.
     text: String,
+    /// Its thinking so far.
     thinking: String,
 }
 
-#[derive(Debug, Serialize)]
-struct DeltaView<'a> {
+/// A piece of the reply in flight. An attempt after it starts with nothing.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Delta)]
+pub(in crate::http) struct DeltaView<'a> {
+    /// The turn, from 1.
     turn: u32,
+    /// The attempt, from 1.
     attempt: u32,
+    /// The piece.
     text: &'a str,
 }
 

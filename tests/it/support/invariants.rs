@@ -47,7 +47,10 @@ const RULES: &[Rule] = &[
           GROUP BY tenant_id, thread_id
          HAVING min(seq) < 1 OR count(*) <> count(DISTINCT seq) OR max(seq) - count(*) > (
                 SELECT coalesce(sum(n_steps), 0) FROM tombstone t
-                 WHERE (t.tenant_id, t.thread_id, t.kind) = (h.tenant_id, h.thread_id, 'run'))",
+                 WHERE (t.tenant_id, t.kind) = (h.tenant_id, 'run')
+                   AND (t.thread_id = h.thread_id OR t.thread_id IN (
+                        SELECT source_id FROM thread_segment g
+                         WHERE (g.tenant_id, g.thread_id) = (h.tenant_id, h.thread_id))))",
     ),
     (
         "a fork has all that it shares, and what it shares is over",
