@@ -34,7 +34,7 @@ pub(super) struct NewRun {
     #[schema(minimum = 1)]
     agent_version: Option<i32>,
     /// An agent defined by the request; exactly one of this and `agent_id` is given. One that names a secret
-    /// or an MCP server needs scope `agents:write` as well.
+    /// or an MCP server, or remembers, needs scope `agents:write` as well.
     #[serde(default)]
     agent: Option<AgentSpec>,
     /// The thread to go on with; by default a new one.

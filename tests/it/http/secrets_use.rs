@@ -85,6 +85,7 @@ async fn a_key_that_may_only_start_runs_finds_no_new_uses_for_what_is_kept() {
             &json!({"tools": [], "model": {"provider": "openai", "name": "m", "fallbacks": [model]}}),
         ),
         with(&json!({"tools": [{"kind": "mcp", "server": "kept"}]})),
+        with(&json!({"tools": [{"kind": "builtin", "name": "memory_get", "namespace": ["a"]}]})),
     ];
     for agent in uses {
         let body = json!({"agent": agent, "input": "go"}).to_string();
