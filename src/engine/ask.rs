@@ -1,5 +1,5 @@
 //! One attempt at a model call, with the model's own key where it brings one. Whatever comes back is
-//! without that key before anything else reads it.
+//! without that key, and without the secrets of the server, before anything else reads it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,6 @@ use super::{Context, secrets};
 use crate::domain::event::DeltaKind;
 use crate::domain::id::TenantId;
 use crate::domain::model::{ModelError, ModelErrorKind};
-use crate::domain::redaction::PLACEHOLDER_START;
 use crate::domain::secret::SecretUnavailable;
 use crate::provider::{Attempt, ModelCall};
 use crate::render::redact::StreamRedactor;
@@ -30,14 +29,15 @@ pub(super) async fn ask(
     on_delta: OnDelta<'_>,
 ) -> Attempt {
     let models = &context.parts.models;
-    let (name, key) = match secrets::model_key(context, tenant, &call.spec).await {
-        Ok(None) => return models.call(call, None, on_delta).await,
-        Ok(Some(key)) => key,
+    let own = match secrets::model_key(context, tenant, &call.spec).await {
+        Ok(own) => own,
         Err(why) => return models.unsent(call, unavailable(call, why)),
     };
-    let mask = Mask::of([(&name, &key)]);
-    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), has_key: false, on_delta };
-    let mut attempt = models.call(call, Some(&key), &mut |piece| pieces.push(piece)).await;
+    let own = own.as_ref().map(|(name, key)| (name, key));
+    let mask = context.parts.redaction.mask(own);
+    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), on_delta };
+    let key = own.map(|(_, key)| key);
+    let mut attempt = models.call(call, key, &mut |piece| pieces.push(piece)).await;
     if pieces.finish() {
         // In the bytes of a stream the key stands in pieces, which nothing finds.
         attempt.response = Bytes::from_static(WITHHELD);
@@ -55,7 +55,7 @@ fn unavailable(call: &ModelCall, why: SecretUnavailable) -> ModelError {
     ModelError { retryable: why == SecretUnavailable::Unread, ..error }
 }
 
-/// Takes a key out of everything that came back.
+/// Takes keys out of everything that came back.
 fn masked(mask: &Mask, attempt: &mut Attempt) {
     if let std::borrow::Cow::Owned(response) = mask.bytes(&attempt.response) {
         attempt.response = response.into();
@@ -73,8 +73,6 @@ fn masked(mask: &Mask, attempt: &mut Attempt) {
 struct Pieces<'a> {
     mask: &'a Mask,
     streams: BTreeMap<DeltaKind, StreamRedactor>,
-    /// Whether the key was in one of them.
-    has_key: bool,
     on_delta: OnDelta<'a>,
 }
 
@@ -91,18 +89,18 @@ impl Pieces<'_> {
         self.tell(kind, shown);
     }
 
-    /// Tells what was held back of texts that are over; whether the key was in one.
+    /// Tells what was held back of texts that are over; whether a key was in one.
     fn finish(mut self) -> bool {
+        let mut has_key = false;
         for (kind, stream) in std::mem::take(&mut self.streams) {
-            let text = stream.finish();
+            let (text, is_replaced) = stream.finish_telling();
+            has_key |= is_replaced;
             self.tell(kind, text);
         }
-        self.has_key
+        has_key
     }
 
     fn tell(&mut self, kind: DeltaKind, text: String) {
-        // A placeholder is written as a whole.
-        self.has_key |= text.contains(PLACEHOLDER_START);
         if !text.is_empty() {
             (self.on_delta)(DeltaPiece { kind, text });
         }

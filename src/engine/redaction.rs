@@ -5,16 +5,19 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 
 use super::Context;
 use crate::domain::id::{RunId, TenantId, ThreadId};
 use crate::domain::redaction::{RedactionChannel, RedactionRule};
 use crate::domain::run::Run;
+use crate::domain::secret::SecretName;
 use crate::domain::step::{InputPart, Step, StepContent, TaskStep};
 use crate::error::AgentlingError;
 use crate::render::redact::{PlaceholderKey, RuleSet, Rules};
 use crate::store::redaction;
+use crate::tools::mask::Mask;
 
 pub use crate::render::redact::Redactor;
 
@@ -24,6 +27,12 @@ pub struct Redaction {
     secret: [u8; 32],
     operator: RuleSet,
     secrets: RuleSet,
+    /// For texts that belong to no thread.
+    server: Arc<Rules>,
+    /// For what tools of others say.
+    outside: Arc<Rules>,
+    /// For what models say.
+    mask: Mask,
     ready: Arc<Mutex<Ready>>,
 }
 
@@ -50,12 +59,22 @@ impl Redaction {
         rules: &[RedactionRule],
         secrets: impl IntoIterator<Item = &'s str>,
     ) -> Self {
-        Self {
-            secret,
-            operator: RuleSet::of(rules),
-            secrets: RuleSet::secrets(secrets),
-            ready: Arc::default(),
-        }
+        Self::of(secret, RuleSet::of(rules), RuleSet::secrets(secrets))
+    }
+
+    fn of(secret: [u8; 32], operator: RuleSet, secrets: RuleSet) -> Self {
+        let shapes = RuleSet::shapes();
+        let server = Arc::new(Rules::of([&operator, &secrets, &shapes]));
+        let outside = Arc::new(Rules::of([&secrets, &shapes]));
+        let mask = Mask::by([&secrets], PlaceholderKey::of(&secret, ""));
+        Self { secret, operator, secrets, server, outside, mask, ready: Arc::default() }
+    }
+
+    /// The same with one more secret of the server.
+    #[must_use]
+    pub(super) fn knowing(&self, value: &str) -> Self {
+        let secrets = RuleSet::secrets([value]).and(&self.secrets);
+        Self::of(self.secret, self.operator.clone(), secrets)
     }
 
     /// A redactor of a thread's texts, by the rules of an agent too.
@@ -68,9 +87,22 @@ impl Redaction {
         self.redactor("", agent)
     }
 
-    /// A redactor of texts that belong to no thread: problems, and the log.
+    /// A redactor of texts that belong to no thread, which are problems, the log and traces. What looks
+    /// like a credential goes too, whoever's it is.
     pub fn of_server(&self) -> Redactor {
-        self.of_no_thread(&[])
+        Redactor::of(&self.server, PlaceholderKey::of(&self.secret, ""))
+    }
+
+    /// A redactor of what tools of others say, before it is written down: it takes out the secrets of the
+    /// server and what looks like a credential. What the rules of the operator name stays stored.
+    pub fn of_outside(&self) -> Redactor {
+        Redactor::of(&self.outside, PlaceholderKey::of(&self.secret, ""))
+    }
+
+    /// What takes the secrets of the server out of whatever a model says, and those of the call.
+    pub(super) fn mask(&self, own: Option<(&SecretName, &SecretString)>) -> Mask {
+        let Some(own) = own else { return self.mask.clone() };
+        Mask::by([&Mask::rules(own), &self.secrets], PlaceholderKey::of(&self.secret, ""))
     }
 
     /// Bytes that came from elsewhere without the secrets of the server; `None` where there are none in

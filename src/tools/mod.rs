@@ -43,11 +43,13 @@ use crate::clock::SharedClock;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::skill::Skill;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
 use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
+use crate::render::redact::Redactor;
 use headers::Headers;
 use mask::Mask;
 use mcp::{McpClients, NoServers, Offer};
@@ -71,6 +73,21 @@ pub struct Toolbox {
     clock: SharedClock,
     secrets: Arc<dyn SecretSource>,
     servers: McpClients,
+    scrubber: Redactor,
+}
+
+/// Where what leaves the toolbox is scrubbed: what a model reads goes everywhere else too.
+const SCRUBBED: RedactionChannel = RedactionChannel::Model;
+
+/// Whose words an outcome holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    /// Our own, or those of the agent's skills.
+    Server,
+    /// Those of a tool that is called elsewhere.
+    Tool,
+    /// Those of an MCP server, which judges arguments too.
+    McpServer,
 }
 
 /// A call to run.
@@ -99,13 +116,25 @@ impl Toolbox {
     ) -> Result<Self, ToolboxError> {
         let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
         let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
-        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets, servers })
+        let (schemas, scrubber) = (SchemaCache::default(), Redactor::of_shapes());
+        Ok(Self { clients, schemas, clock, secrets, servers, scrubber })
     }
 
     /// The same with the MCP servers that there are.
     #[must_use]
     pub fn with_servers(self, servers: McpClients) -> Self {
         Self { servers, ..self }
+    }
+
+    /// The same; what tools say is scrubbed by this.
+    #[must_use]
+    pub fn scrubbing(self, scrubber: Redactor) -> Self {
+        Self { scrubber, ..self }
+    }
+
+    /// Takes out of what a caller or a tool answers to a call what must not be kept.
+    pub fn scrub(&self, answer: &mut CallAnswer) {
+        self.scrubber.answer(SCRUBBED, answer);
     }
 
     /// What the calls of a tenant reach.
@@ -182,15 +211,19 @@ impl Toolbox {
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
         let Reading::Send { call: tool, arguments, .. } = read else { return None };
-        tool.probe.as_ref()?.ask(tool, self.outside(&call.tenant), (call, &arguments)).await
+        let outside = self.outside(&call.tenant);
+        let mut answer = tool.probe.as_ref()?.ask(tool, outside, (call, &arguments)).await?;
+        self.scrub(&mut answer);
+        Some(answer)
     }
 
     /// Runs a call to its end.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
         let started_at = self.clock.now();
-        let (mut mask, mut is_judged_elsewhere) = (Mask::NONE, false);
+        let (mut mask, mut voice) = (Mask::NONE, Voice::Server);
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
+                voice = Voice::Tool;
                 tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(*output),
@@ -199,7 +232,7 @@ impl Toolbox {
                 let outside = self.outside(&call.tenant);
                 let sent = tool.send(&self.servers, outside, (call, arguments));
                 let (result, used) = Box::pin(sent).await;
-                (mask, is_judged_elsewhere) = (used, true);
+                (mask, voice) = (used, Voice::McpServer);
                 result
             }
             // The machine lets such a call wait; it comes here only if that is broken.
@@ -208,8 +241,11 @@ impl Toolbox {
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
         mask.outcome(&mut outcome);
+        if voice != Voice::Server {
+            self.scrubber.outcome(SCRUBBED, &mut outcome);
+        }
         if tools.withholds_errors(&call.name) {
-            outcome::redact(&mut outcome, is_judged_elsewhere, &tools.log);
+            outcome::redact(&mut outcome, voice == Voice::McpServer, &tools.log);
         }
         outcome.attempts = call.attempt;
         outcome.started_at = Some(started_at);
