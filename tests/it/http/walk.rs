@@ -87,6 +87,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
     ("memory_reset", "memory:write", Takes::Nothing),
     ("prompts_render", "memory:read", Takes::Json(RENDER)),
+    ("redaction_selftest", "admin", Takes::Nothing),
     ("requests_body", "ledger:read", Takes::Nothing),
     ("requests_get", "runs:read", Takes::Nothing),
     ("requests_response", "ledger:read", Takes::Nothing),

@@ -50,7 +50,7 @@ const SHAPELESS: &[&str] = &[
 fn what_looks_like_a_credential_is_replaced_by_the_name_of_its_shape() {
     let redactor = Redactor::of_shapes();
     for (text, shown) in SHAPED {
-        for channel in [RedactionChannel::Log, RedactionChannel::Trace, Api, Model] {
+        for channel in [Log, RedactionChannel::Trace, Api, Model] {
             assert_eq!(redactor.text(channel, text), *shown, "{text}");
         }
         assert_eq!(redactor.text(Log, shown), *shown, "twice is once");
