@@ -184,8 +184,8 @@ fn toolbox(
 
 /// What is redacted for everyone, by the settings.
 pub(super) fn redaction(config: &Config, secret: [u8; 32]) -> Redaction {
-    let secrets = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
-    Redaction::new(secret, &config.redaction.rules, secrets)
+    let credentials = config.redaction.credentials.iter().map(ExposeSecret::expose_secret);
+    Redaction::new(secret, &config.redaction.rules, credentials)
 }
 
 /// Wires what the endpoints work with.
