@@ -68,7 +68,7 @@ const MET: &[&str] = &[
     "\"kind\":\"auth\"",
     "ConnectError",
     "ResponseTooLarge",
-    "EgressDenied",
+    "/problems/egress-denied",
     "\"redacted\":true",
 ];
 

@@ -46,7 +46,7 @@ pub(super) async fn requests(world: &World) {
     for body in [
         format!("{{\"value\": \"{TOOL_HEADER}"),
         format!("{{\"value\": \"{TOOL_HEADER}\", \"value\": \"{TOOL_HEADER}\"}}"),
-        json!({ "value": TOOL_HEADER, "origins": origins, TOOL_HEADER: 1 }).to_string(),
+        json!({ "value": TOOL_HEADER, "origins": origins, "extra": 1 }).to_string(),
         json!({ "value": format!("{TOOL_HEADER}\n"), "origins": origins }).to_string(),
         json!({ "value": format!("{TOOL_HEADER}\0"), "origins": origins }).to_string(),
         json!({ "value": [TOOL_HEADER], "origins": origins }).to_string(),
@@ -111,7 +111,6 @@ pub(super) async fn tools(world: &World) {
     tools.push(tool(world, "tls", &format!("https://{}/", world.tls)));
     tools.push(tool(world, "closed", &format!("http://{}/", world.closed)));
     tools.push(tool(world, "hang", &world.tools.url("hang")));
-    tools.push(tool(world, "elsewhere", "https://example.com/"));
     world.tools.hold("hang");
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     for redacts in [false, true] {
@@ -119,7 +118,9 @@ pub(super) async fn tools(world: &World) {
         let run = world.a().run(&agent, "go").await;
         assert_eq!(run["status"], "completed", "{run}");
     }
-    for tool in &tools {
+    let elsewhere =
+        ["https://example.com/", "https://10.0.0.1/"].map(|url| tool(world, "elsewhere", url));
+    for tool in tools.iter().chain(&elsewhere) {
         world.a().post("/v1/tools/test", &json!({ "tool": tool })).await;
     }
     world.tools.answer("throws", |_| (500, json!({ "trace": EXCEPTION })));
@@ -161,9 +162,11 @@ pub(super) async fn mcp(world: &World) {
         [Call::Answered, Call::HungUp, Call::GivenUp(-32_000, MCP_TOKEN), Call::Refused(MCP_TOKEN)]
     {
         world.mcp_calls(call);
-        let agent =
-            json!({ "name": "a", "model": calling(&["echo", "talkative"]), "tools": tools });
-        world.a().run(&agent, "go").await;
+        for tools in [&tools[..], &tools[..1]] {
+            let model = calling(&["echo", "talkative"]);
+            let agent = json!({ "name": "a", "model": model, "tools": tools });
+            world.a().run(&agent, "go").await;
+        }
     }
     let sent = world.mcp.seen("tools/call");
     assert!(sent.len() >= 4 && sent.iter().all(|(_, token)| token.contains(MCP_TOKEN)), "{sent:?}");
@@ -185,7 +188,7 @@ pub(super) async fn webhooks(world: &mut World) {
     let agent = json!({ "name": "a", "model": { "provider": "scripted", "name": "m",
                         "script": [{ "text": CONTROL }] } });
     a.run(&agent, CONTROL).await;
-    let failed = "SELECT count(*) > 0 FROM webhook_delivery WHERE attempts > 0";
+    let failed = "SELECT count(*) > 0 FROM webhook_delivery WHERE n_attempts > 0";
     until(&world.cluster.db(), failed).await;
     let rotated = a.post(&format!("{path}/rotate"), &json!({})).await.expect(200);
     secrets.push(rotated["secret"].as_str().unwrap().to_owned());

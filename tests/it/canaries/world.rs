@@ -68,6 +68,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn start() -> Self {
+        // Whoever comes first chooses for the process; all choose the same.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let cluster = OwnCluster::start().await;
         cluster.make_loud_role("canary", DSN_PASSWORD).await;
         let (tools, mcp) = (FakeTools::start().await, FakeMcp::start(listed()).await);

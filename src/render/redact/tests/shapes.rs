@@ -80,6 +80,7 @@ fn a_known_value_within_a_shape_leaves_no_fragment() {
 
 /// Time is linear in the text: a text that is sixteen times as long takes no more than some hundred times
 /// as long, where one that is looked at again from every place would take thousands.
+#[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
 #[test]
 fn no_text_makes_the_shapes_slow() {
     let redactor = Redactor::of_shapes();
