@@ -23,15 +23,16 @@ use crate::config::Config;
 use crate::domain::id::KeyId;
 use crate::egress::{EgressPolicy, InvalidAllowEntry, SetupError};
 use crate::engine::items::StoredItems;
-use crate::engine::redaction::Redaction;
+use crate::engine::redaction::{Redaction, Redactor};
 use crate::engine::servers::StoredServers;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
-use crate::http::{AppState, Readiness, StreamSlots};
+use crate::http::{AppState, LogLines, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
+use crate::telemetry;
 use crate::tools::mcp::McpClients;
 use crate::tools::secrets::SecretSource;
 use crate::tools::{Toolbox, ToolboxError};
@@ -111,13 +112,25 @@ pub struct Surroundings {
     pub ids: SharedIds,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
+    /// How the log is written, to whoever asks what it would hold.
+    pub log: Arc<dyn LogLines>,
+}
+
+/// The log as it is set up.
+#[derive(Debug)]
+struct Log;
+
+impl LogLines for Log {
+    fn line(&self, redactor: Redactor, text: &str) -> String {
+        telemetry::line(redactor, text)
+    }
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
         let system = Arc::new(System::new());
         let clock: SharedClock = Arc::<System>::clone(&system);
-        Self { clock, ids: system, observer: Arc::new(NoObserver) }
+        Self { clock, ids: system, observer: Arc::new(NoObserver), log: Arc::new(Log) }
     }
 }
 
@@ -137,18 +150,16 @@ pub async fn engine(
     let offered = around.ids.secret()?;
     let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
     let secrets = secrets::keeper(config, store, around)?;
+    let redaction = redaction(config, secret);
+    let toolbox = toolbox(config, store, (Arc::clone(&policy), around), Arc::new(secrets.clone()))?;
     Ok(Engine::new(Parts {
-        redaction: redaction(config, secret),
+        toolbox: toolbox.scrubbing(redaction.of_outside()),
+        redaction,
         webhooks: config.webhooks,
         webhook_secret,
         retention: config.retention,
         store: store.clone(),
-        models: Models::new(
-            client::http_client(Arc::clone(&policy))?,
-            keys,
-            Arc::clone(&around.clock),
-        ),
-        toolbox: toolbox(config, store, (policy, around), Arc::new(secrets.clone()))?,
+        models: Models::new(client::http_client(policy)?, keys, Arc::clone(&around.clock)),
         secrets,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
@@ -174,8 +185,8 @@ fn toolbox(
 
 /// What is redacted for everyone, by the settings.
 pub(super) fn redaction(config: &Config, secret: [u8; 32]) -> Redaction {
-    let secrets = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
-    Redaction::new(secret, &config.redaction.rules, secrets)
+    let credentials = config.redaction.credentials.iter().map(ExposeSecret::expose_secret);
+    Redaction::new(secret, &config.redaction.rules, credentials)
 }
 
 /// Wires what the endpoints work with.
@@ -207,6 +218,7 @@ pub async fn state(
         body_limits: (&config.http).into(),
         streams: StreamSlots::new(config.streams),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
+        log: Arc::clone(&around.log),
     })
 }
 

@@ -22,8 +22,8 @@ const SECRET_LEN_MIN: usize = 16;
 pub struct Redaction {
     /// The operator's rules.
     pub rules: Vec<RedactionRule>,
-    /// What must not get out on any way: credentials of the server, and the values of the rules.
-    pub secrets: Vec<SecretString>,
+    /// Credentials of the server, which must not get out on any way.
+    pub credentials: Vec<SecretString>,
 }
 
 impl Redaction {
@@ -54,11 +54,7 @@ impl Redaction {
             reader
                 .refuse(FILE, format!("names a file in which {} {}", fault.pointer, fault.message));
         }
-        let secrets = rules.iter().filter_map(|rule| match rule {
-            RedactionRule::Value(rule) => Some(rule.value.as_str().into()),
-            RedactionRule::Pattern(_) | RedactionRule::Field(_) => None,
-        });
-        Some(Self { secrets: secrets.collect(), rules })
+        Some(Self { credentials: Vec::new(), rules })
     }
 
     /// The same with credentials of the server.
@@ -68,10 +64,10 @@ impl Redaction {
         database: Option<&SecretString>,
     ) -> Self {
         let long = |secret: &&SecretString| secret.expose_secret().len() >= SECRET_LEN_MIN;
-        self.secrets.extend(credentials.into_iter().filter(long).cloned());
+        self.credentials.extend(credentials.into_iter().filter(long).cloned());
         let url = database.and_then(|url| Url::parse(url.expose_secret()).ok());
         let password = url.as_ref().and_then(Url::password).map(SecretString::from);
-        self.secrets.extend(password.filter(|password| long(&password)));
+        self.credentials.extend(password.filter(|password| long(&password)));
         self
     }
 }

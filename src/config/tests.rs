@@ -243,7 +243,7 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     let config = read(&pairs).unwrap();
     assert!(!format!("{config:?}").contains("canary"));
     let scrubbed: Vec<_> =
-        config.redaction.secrets.iter().map(ExposeSecret::expose_secret).collect();
+        config.redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
     for (name, key) in &keys {
         assert!(scrubbed.contains(&key.as_str()), "{name}");
     }
@@ -255,7 +255,7 @@ fn keys_that_seal_secrets_are_kept_secret_and_come_from_one_place() {
     let keys = format!("one={key}");
     let config = read(&[("AGENTLING_SECRET_KEYS", keys.as_str())]).unwrap();
     assert!(!format!("{config:?}").contains(key));
-    let mut scrubbed = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
+    let mut scrubbed = config.redaction.credentials.iter().map(ExposeSecret::expose_secret);
     assert!(scrubbed.any(|secret| secret == key));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{keys}\n")).unwrap();
@@ -365,8 +365,9 @@ fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
     let rule = r#"{"kind":"value","name":"partner","value_env":"PARTNER_KEY"}"#;
     let redaction = read_file(&format!("[{rule}]")).unwrap().redaction;
     assert_eq!(redaction.rules[0].rule_name(), "partner");
-    let secrets: Vec<&str> = redaction.secrets.iter().map(ExposeSecret::expose_secret).collect();
-    assert_eq!(secrets, ["hunter22", "0123456789abcdef", "fedcba9876543210"]);
+    let secrets: Vec<&str> =
+        redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
+    assert_eq!(secrets, ["0123456789abcdef", "fedcba9876543210"]);
     let list = r#"[{"kind":"value","name":"A","value":"hunter22"},
         {"kind":"value","name":"b","value_env":"NO_SUCH"},{"kind":"value","name":"c","value":7}]"#;
     let found = read_file(list).unwrap_err();

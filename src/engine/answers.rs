@@ -26,7 +26,8 @@ pub(super) async fn give(
     run: RunId,
     given: Answers,
 ) -> Result<Run, AgentlingError> {
-    let Answers { reason, answers, key } = given;
+    let Answers { reason, mut answers, key } = given;
+    answers.iter_mut().for_each(|(_, answer)| context.parts.toolbox.scrub(answer));
     let may_repeat = reason == WaitReason::ToolResults;
     let new = NewAnswers { reason, answers, may_repeat, key, now: context.now() };
     match answers::give(context.store(), tenant, run, &new).await? {

@@ -44,6 +44,7 @@ mod replies;
 mod sanitise;
 mod schedules;
 pub mod secrets;
+pub mod self_test;
 mod sent;
 pub mod servers;
 mod skills;

@@ -19,6 +19,7 @@ mod memory_items;
 pub mod openapi;
 mod probe;
 pub mod problem;
+mod redaction;
 mod render;
 mod repeats;
 pub mod reply;
@@ -51,7 +52,7 @@ use problem::{Problem, ProblemKind};
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
 pub use runs::{StreamLimits, StreamSlots, shown_event};
-pub use state::{AppState, Readiness};
+pub use state::{AppState, LogLines, Readiness};
 pub use webhooks::wording;
 
 /// Endpoints that belong to a tenant: one line a resource.
@@ -64,6 +65,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(redaction::routes())
         .merge(mcp_servers::routes())
         .merge(tools::routes())
         .merge(skills::routes())
@@ -103,8 +105,9 @@ pub fn router(state: AppState) -> Router {
 /// What a server answers that leaves the API to others: how it is.
 pub fn health_router(state: AppState) -> Router {
     let ids = Arc::clone(&state.ids);
+    let redactor = state.engine.redaction().of_server();
     let (open, _) = open_endpoints().split_for_parts();
-    layers::wrap(open.with_state(state), ids)
+    layers::wrap_redacting(open.with_state(state), ids, redactor)
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.

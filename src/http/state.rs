@@ -11,6 +11,7 @@ use super::limits::BodyLimits;
 use super::runs::StreamSlots;
 use crate::clock::{SharedClock, SharedIds};
 use crate::engine::Engine;
+use crate::engine::redaction::Redactor;
 use crate::error::AgentlingError;
 use crate::store::Store;
 
@@ -37,6 +38,14 @@ pub struct AppState {
     pub streams: StreamSlots,
     /// Whether work is taken.
     pub readiness: Arc<dyn Readiness>,
+    /// How the log is written.
+    pub log: Arc<dyn LogLines>,
+}
+
+/// How the log is written.
+pub trait LogLines: Send + Sync + std::fmt::Debug {
+    /// What a text is in the log, which is not written to.
+    fn line(&self, redactor: Redactor, text: &str) -> String;
 }
 
 /// Whether a run would be accepted.

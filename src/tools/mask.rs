@@ -57,12 +57,19 @@ impl Mask {
     }
 
     fn named<'s>(secrets: impl Iterator<Item = (&'s str, &'s SecretString)>) -> Self {
-        let rules = RuleSet::named(secrets.map(|(name, value)| (name, value.expose_secret())));
-        if rules.is_empty() {
-            return Self::NONE;
-        }
         // The placeholders are names and not numbers, so that the key numbers nothing.
-        Self(Some(Arc::new(Redactor::new([&rules], PlaceholderKey::of(&[0; 32], "")))))
+        Self::by([&rules_of(secrets)], PlaceholderKey::of(&[0; 32], ""))
+    }
+
+    /// A mask by ready rules, whose placeholders a key numbers.
+    pub fn by<'a>(sets: impl IntoIterator<Item = &'a RuleSet>, key: PlaceholderKey) -> Self {
+        let redactor = Redactor::new(sets, key);
+        if redactor.is_empty() { Self::NONE } else { Self(Some(Arc::new(redactor))) }
+    }
+
+    /// The secret of one call as rules.
+    pub fn rules((name, value): (&SecretName, &SecretString)) -> RuleSet {
+        rules_of([(name.as_str(), value)].into_iter())
     }
 
     /// Whether it changes nothing.
@@ -136,6 +143,10 @@ impl Mask {
     pub fn stream(&self) -> Option<StreamRedactor> {
         self.0.as_ref().map(|redactor| StreamRedactor::new(Arc::clone(redactor), CHANNEL))
     }
+}
+
+fn rules_of<'s>(secrets: impl Iterator<Item = (&'s str, &'s SecretString)>) -> RuleSet {
+    RuleSet::named(secrets.map(|(name, value)| (name, value.expose_secret())))
 }
 
 #[cfg(test)]

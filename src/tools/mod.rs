@@ -44,11 +44,13 @@ use crate::clock::SharedClock;
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::skill::Skill;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
 use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
+use crate::render::redact::Redactor;
 use headers::Headers;
 use mask::Mask;
 use mcp::{McpClients, NoServers, Offer};
@@ -74,6 +76,21 @@ pub struct Toolbox {
     secrets: Arc<dyn SecretSource>,
     servers: McpClients,
     items: Arc<dyn Items>,
+    scrubber: Redactor,
+}
+
+/// Where what leaves the toolbox is scrubbed: what a model reads goes everywhere else too.
+const SCRUBBED: RedactionChannel = RedactionChannel::Model;
+
+/// Whose words an outcome holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    /// Our own, or those of the agent's skills.
+    Server,
+    /// Those of a tool that is called elsewhere.
+    Tool,
+    /// Those of an MCP server, which judges arguments too.
+    McpServer,
 }
 
 /// A call to run.
@@ -105,7 +122,8 @@ impl Toolbox {
         let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
         let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
         let (schemas, items) = (SchemaCache::default(), Arc::new(NoItems));
-        Ok(Self { clients, schemas, clock, secrets, servers, items })
+        let scrubber = Redactor::of_shapes();
+        Ok(Self { clients, schemas, clock, secrets, servers, items, scrubber })
     }
 
     /// The same with the MCP servers that there are.
@@ -118,6 +136,17 @@ impl Toolbox {
     #[must_use]
     pub fn with_items(self, items: Arc<dyn Items>) -> Self {
         Self { items, ..self }
+    }
+
+    /// The same; what tools say is scrubbed by this.
+    #[must_use]
+    pub fn scrubbing(self, scrubber: Redactor) -> Self {
+        Self { scrubber, ..self }
+    }
+
+    /// Takes out of what a caller or a tool answers to a call what must not be kept.
+    pub fn scrub(&self, answer: &mut CallAnswer) {
+        self.scrubber.answer(SCRUBBED, answer);
     }
 
     /// What the calls of a tenant reach.
@@ -194,15 +223,19 @@ impl Toolbox {
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
         let Reading::Send { call: tool, arguments, .. } = read else { return None };
-        tool.probe.as_ref()?.ask(tool, self.outside(&call.tenant), (call, &arguments)).await
+        let outside = self.outside(&call.tenant);
+        let mut answer = tool.probe.as_ref()?.ask(tool, outside, (call, &arguments)).await?;
+        self.scrub(&mut answer);
+        Some(answer)
     }
 
     /// Runs a call to its end.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
         let started_at = self.clock.now();
-        let (mut mask, mut is_judged_elsewhere) = (Mask::NONE, false);
+        let (mut mask, mut voice) = (Mask::NONE, Voice::Server);
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
+                voice = Voice::Tool;
                 tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(*output),
@@ -211,7 +244,7 @@ impl Toolbox {
                 let outside = self.outside(&call.tenant);
                 let sent = tool.send(&self.servers, outside, (call, arguments));
                 let (result, used) = Box::pin(sent).await;
-                (mask, is_judged_elsewhere) = (used, true);
+                (mask, voice) = (used, Voice::McpServer);
                 result
             }
             Reading::Memory { call: tool, ask, .. } => {
@@ -223,8 +256,11 @@ impl Toolbox {
         };
         let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
         mask.outcome(&mut outcome);
+        if voice != Voice::Server {
+            self.scrubber.outcome(SCRUBBED, &mut outcome);
+        }
         if tools.withholds_errors(&call.name) {
-            outcome::redact(&mut outcome, is_judged_elsewhere, &tools.log);
+            outcome::redact(&mut outcome, voice == Voice::McpServer, &tools.log);
         }
         outcome.attempts = call.attempt;
         outcome.started_at = Some(started_at);

@@ -7,6 +7,7 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+mod canaries;
 mod chaos;
 mod commands;
 mod engine;

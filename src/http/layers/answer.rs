@@ -110,12 +110,16 @@ fn write(problem: Problem, request: &RequestId, answers: &Answers) -> Response {
         view.error_id = Some(error_id);
         view.instance = Some(format!("urn:request:{}", request.0));
     });
-    let body = serde_json::to_string(problem.view()).unwrap_or_default();
-    let body = answers.redactor.json_text(RedactionChannel::Api, &body).into_owned();
-    let mut response = Response::new(Body::from(body));
+    let mut response = Response::new(Body::from(problem_body(&problem, &answers.redactor)));
     *response.status_mut() = problem.status();
     add_problem_headers(response.headers_mut(), &problem);
     response
+}
+
+/// The body of a problem, without what is kept from problems.
+pub fn problem_body(problem: &Problem, redactor: &Redactor) -> String {
+    let body = serde_json::to_string(problem.view()).unwrap_or_default();
+    redactor.json_text(RedactionChannel::Api, &body).into_owned()
 }
 
 fn log(problem: &Problem, error_id: ErrorId) {

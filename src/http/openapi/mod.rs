@@ -41,6 +41,7 @@ pub use problems::PROBLEMS;
         (name = "steps", description = "The entries of a thread's history"),
         (name = "requests", description = "What was sent to models, and what came back"),
         (name = "prompts", description = "What a model would be sent, without asking it"),
+        (name = "redaction", description = "What is kept from every way out of the server"),
         (name = "secrets", description = "What is sent to tools and models, and never told"),
         (name = "tools", description = "Tools by themselves"),
         (name = "mcp-servers", description = "MCP servers whose tools agents may use"),

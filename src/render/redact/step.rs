@@ -18,7 +18,7 @@ use crate::domain::run::RunFacts;
 use crate::domain::step::{
     ActionStep, ErrorDetail, FinalStep, InputPart, RetryContent, RetryStep, StepContent,
 };
-use crate::domain::tool::{JsonOutput, ToolOutcome, ToolOutput};
+use crate::domain::tool::{JsonOutput, ToolFailure, ToolOutcome, ToolOutput};
 
 /// Edits a copy of what is stored.
 pub(super) struct Editor<'a> {
@@ -172,16 +172,24 @@ impl Editor<'_> {
 
     pub(super) fn outcome(&mut self, outcome: &mut ToolOutcome) {
         self.tool(&mut outcome.name);
-        match &mut outcome.output {
+        self.output(outcome.output.as_mut());
+        outcome.files.iter_mut().for_each(|file| self.file(file));
+        if let Some(failure) = &mut outcome.error {
+            self.failure(failure);
+        }
+    }
+
+    pub(super) fn output(&mut self, output: Option<&mut ToolOutput>) {
+        match output {
             Some(ToolOutput::Text(output)) => self.text(&mut output.text),
             Some(ToolOutput::Json(output)) => self.json_output(output),
             None => {}
         }
-        outcome.files.iter_mut().for_each(|file| self.file(file));
-        if let Some(failure) = &mut outcome.error {
-            self.text(&mut failure.r#type);
-            self.text(&mut failure.message);
-        }
+    }
+
+    pub(super) fn failure(&mut self, failure: &mut ToolFailure) {
+        self.text(&mut failure.r#type);
+        self.text(&mut failure.message);
     }
 
     /// A file that comes as bytes becomes text when it has to change: all of it when its bytes are text,

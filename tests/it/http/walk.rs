@@ -99,6 +99,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("memory_search", "memory:read", Takes::Json("{}")),
     ("memory_validate", "memory:write", Takes::Json(MEMORY)),
     ("prompts_render", "memory:read", Takes::Json(RENDER)),
+    ("redaction_selftest", "admin", Takes::Nothing),
     ("requests_body", "ledger:read", Takes::Nothing),
     ("requests_get", "runs:read", Takes::Nothing),
     ("requests_response", "ledger:read", Takes::Nothing),

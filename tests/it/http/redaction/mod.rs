@@ -1,5 +1,7 @@
 //! What rules keep from the model, from callers and from exports, and that it stays stored.
 
+mod selftest;
+
 use agentling::domain::id::{TenantId, ThreadId};
 use agentling::domain::page::PageRequest;
 use agentling::store::steps;
