@@ -5,6 +5,7 @@ mod database;
 mod demo;
 mod egress;
 mod keys;
+mod oidc;
 mod secrets;
 mod serve;
 mod transcript;
@@ -28,7 +29,7 @@ use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
-use crate::http::{AppState, Readiness, StreamSlots};
+use crate::http::{AppState, RateLimits, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
 use crate::tools::mcp::McpClients;
@@ -193,6 +194,7 @@ pub async fn state(
         pepper: pepper(config, store, around).await?,
         bootstrap: config.auth.api_key.clone(),
         loopback: config.http.listen_is_loopback(),
+        oidc: oidc::oidc(config).await?,
     };
     let auth = Auth::new(Box::new(store.clone()), Arc::clone(&around.clock), settings);
     Ok(AppState {
@@ -205,6 +207,7 @@ pub async fn state(
         public_url: config.http.public_url.as_ref().map(ToString::to_string),
         body_limits: (&config.http).into(),
         streams: StreamSlots::new(config.streams),
+        rates: Arc::new(RateLimits::new(config.rates)),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
     })
 }

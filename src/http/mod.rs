@@ -11,6 +11,7 @@ mod demo_tool;
 mod docs;
 pub mod extract;
 mod health;
+mod keys;
 pub mod layers;
 pub mod limits;
 mod mac;
@@ -18,6 +19,7 @@ mod mcp_servers;
 pub mod openapi;
 mod probe;
 pub mod problem;
+mod rates;
 mod render;
 pub mod reply;
 mod requests;
@@ -48,6 +50,7 @@ use problem::{Problem, ProblemKind};
 
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
+pub use rates::RateLimits;
 pub use runs::{StreamLimits, StreamSlots, shown_event};
 pub use state::{AppState, Readiness};
 pub use webhooks::wording;
@@ -68,6 +71,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(webhooks::routes())
         .merge(schedules::routes())
         .merge(secrets::routes())
+        .merge(keys::routes())
 }
 
 /// Endpoints that need no key.
@@ -86,6 +90,7 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn_with_state(state.clone(), layers::tell_gone))
         .layer(from_fn_with_state(parametric, layers::check_query))
         .layer(from_fn(layers::check_accept))
+        .layer(from_fn_with_state(state.clone(), rates::limit))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);
     let redactor = state.engine.redaction().of_server();

@@ -3,6 +3,7 @@
 mod key;
 mod keys;
 mod layer;
+mod oidc;
 #[cfg(test)]
 mod tests;
 
@@ -10,13 +11,12 @@ use std::collections::BTreeSet;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST};
-use chrono::{DateTime, Utc};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use crate::clock::SharedClock;
+use crate::clock::{Ids, SharedClock};
 use crate::domain::caller::{Caller, Scope};
-use crate::domain::id::TenantId;
+use crate::domain::id::{KeyId, TenantId};
 use crate::error::AgentlingError;
 use crate::http::problem::{Problem, ProblemKind};
 use crate::store::keys::StoredKey;
@@ -27,6 +27,7 @@ pub use layer::{
     AdminOnly, AgentsRead, AgentsWrite, LedgerRead, MemoryRead, MemorySystem, MemoryWrite,
     NeedsScope, RunsRead, RunsWrite, Scoped, SecretsWrite, ToolsWrite, authenticate,
 };
+pub use oidc::{JwksFetch, Oidc};
 
 /// Decides who a caller is.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub struct Auth {
     clock: SharedClock,
     bootstrap: Option<SecretString>,
     loopback: bool,
+    oidc: Option<Oidc>,
 }
 
 /// How a server authenticates.
@@ -47,13 +49,30 @@ pub struct AuthSettings {
     pub bootstrap: Option<SecretString>,
     /// Whether the server is bound to loopback only: then it is open while there is no key.
     pub loopback: bool,
+    /// What takes tokens in place of keys.
+    pub oidc: Option<Oidc>,
 }
 
 impl Auth {
     /// With keys from a store.
     pub fn new(keys: Box<dyn KeyLookup>, clock: SharedClock, settings: AuthSettings) -> Self {
-        let AuthSettings { pepper, bootstrap, loopback } = settings;
-        Self { keys: KeySource::new(keys), pepper, clock, bootstrap, loopback }
+        let AuthSettings { pepper, bootstrap, loopback, oidc } = settings;
+        Self { keys: KeySource::new(keys), pepper, clock, bootstrap, loopback, oidc }
+    }
+
+    /// A new key, and what is stored of its secret.
+    ///
+    /// # Errors
+    /// When the operating system has no random bytes to give.
+    pub fn mint(&self, ids: &dyn Ids) -> Result<(ApiKey, Vec<u8>), AgentlingError> {
+        let key = ApiKey::mint(ids).map_err(|error| AgentlingError::internal(error.to_string()))?;
+        let hash = key.hash(&self.pepper).to_vec();
+        Ok((key, hash))
+    }
+
+    /// Has the stored key looked up again the next time that it is shown, because it has changed.
+    pub fn forget(&self, id: KeyId) {
+        self.keys.forget(id);
     }
 
     /// The caller behind a request.
@@ -71,7 +90,7 @@ impl Auth {
 
     /// A server that has no keys at all and that only this machine can reach is open.
     async fn without_key(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
-        let may_be_open = self.loopback && self.bootstrap.is_none();
+        let may_be_open = self.loopback && self.bootstrap.is_none() && self.oidc.is_none();
         if !may_be_open || self.keys.any().await? {
             return Err(unauthenticated());
         }
@@ -87,6 +106,11 @@ impl Auth {
         if bootstrap {
             return Ok(everything());
         }
+        // No key holds a dot, and every token two.
+        if let Some(oidc) = self.oidc.as_ref().filter(|_| token.contains('.')) {
+            let times = (self.clock.now(), self.clock.monotonic());
+            return oidc.caller(token, times).await.ok_or_else(unauthenticated);
+        }
         let key: ApiKey = token.parse().map_err(|_| unauthenticated())?;
         let stored = self.keys.find(key.id(), self.clock.monotonic()).await?;
         // An unknown id costs the same as a wrong secret.
@@ -94,7 +118,7 @@ impl Auth {
         let genuine = bool::from(key.hash(&self.pepper).ct_eq(hash));
         let now = self.clock.now();
         stored
-            .filter(|stored| genuine && is_live(stored, now))
+            .filter(|stored| genuine && stored.is_live(now))
             .map(caller_of)
             .ok_or_else(unauthenticated)
     }
@@ -109,10 +133,6 @@ fn unauthenticated() -> Problem {
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim()).filter(|token| !token.is_empty())
-}
-
-fn is_live(key: &StoredKey, now: DateTime<Utc>) -> bool {
-    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| now < end)
 }
 
 fn caller_of(key: StoredKey) -> Caller {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
 use super::*;
 use crate::clock::{Clock, System};
-use crate::domain::id::KeyId;
 use crate::store::StoreError;
 
 #[derive(Debug, Default)]
@@ -74,10 +74,15 @@ fn world(with_key: bool, bootstrap: Option<&str>, loopback: bool) -> World {
             created_at: clock.now(),
             expires_at: Some(clock.now() + Duration::from_secs(1_000)),
             revoked_at: None,
+            replaces: None,
         });
     }
-    let settings =
-        AuthSettings { pepper: Pepper::of(PEPPER), bootstrap: bootstrap.map(Into::into), loopback };
+    let settings = AuthSettings {
+        pepper: Pepper::of(PEPPER),
+        bootstrap: bootstrap.map(Into::into),
+        loopback,
+        oidc: None,
+    };
     let shared: SharedClock = Arc::<ManualClock>::clone(&clock);
     let auth = Auth::new(Box::new(Arc::clone(&keys)), shared, settings);
     World { auth, keys, clock, token: key.reveal().expose_secret().to_owned() }

@@ -45,6 +45,7 @@ enum Takes {
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const BUDGET: &str = r#"{"tokens":1000000}"#;
 const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
+const KEY: &str = r#"{"scopes":["runs:read"]}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -77,6 +78,11 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
+    ("keys_create", "admin", Takes::Json(KEY)),
+    ("keys_get", "admin", Takes::Nothing),
+    ("keys_list", "admin", Takes::Nothing),
+    ("keys_revoke", "admin", Takes::Nothing),
+    ("keys_rotate", "admin", Takes::Maybe("{}")),
     ("mcp_servers_create", "tools:write", Takes::Json(MCP_SERVER)),
     ("mcp_servers_delete", "tools:write", Takes::Nothing),
     ("mcp_servers_get", "agents:read", Takes::Nothing),
@@ -261,6 +267,7 @@ struct World {
     schedule: Value,
     skill: Value,
     server: Value,
+    api_key: Value,
 }
 
 async fn skill_and_server(app: &TestApp) -> (Value, Value) {
@@ -291,6 +298,8 @@ impl World {
         let step = app.all(&path).await[1].clone();
         let path = format!("/v1/runs/{}/requests", run["id"].as_str().unwrap());
         let request = app.all(&path).await[0].clone();
+        let api_key = json!({ "scopes": ["runs:read"] });
+        let api_key = app.post("/v1/keys", &api_key).await.expect(201);
         let foreign = mint_key(&app, "other", &["admin"]).await;
         let mut lacking = Vec::new();
         for lacked in SCOPES {
@@ -311,6 +320,7 @@ impl World {
             schedule,
             skill,
             server,
+            api_key,
         }
     }
 
@@ -333,6 +343,7 @@ impl World {
             .replace("{name}", SECRET_NAME)
             .replace("{skill_id}", &text(&self.skill["id"]))
             .replace("{server_id}", &text(&self.server["id"]))
+            .replace("{key_id}", &text(&self.api_key["id"]))
             .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")

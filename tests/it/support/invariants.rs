@@ -433,10 +433,15 @@ const RULES: &[Rule] = &[
           WHERE d.delivery_id IS NULL",
     ),
     (
-        "an idempotency key leads to a run",
+        "an idempotency key leads to a run, or for the routes of keys to a key",
         "SELECT concat(i.route, ' ', i.key) FROM idempotency i
-           LEFT JOIN run r ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
-          WHERE r.run_id IS NULL",
+           LEFT JOIN run r
+             ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
+            AND i.route NOT LIKE 'POST /v1/keys%'
+           LEFT JOIN api_key k
+             ON (k.tenant_id, k.key_id) = (i.tenant_id, i.run_id)
+            AND i.route LIKE 'POST /v1/keys%'
+          WHERE r.run_id IS NULL AND k.key_id IS NULL",
     ),
     (
         "the tools that a run was given are those of a run on its thread",
