@@ -75,11 +75,16 @@ impl Auth {
         self.keys.forget(id);
     }
 
-    /// The caller behind a request.
-    pub async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+    /// The caller behind a request. `named` is the server as the request's target names it, which is what
+    /// HTTP/2 has in place of `Host`.
+    pub async fn caller(
+        &self,
+        headers: &HeaderMap,
+        named: Option<&str>,
+    ) -> Result<Caller, Problem> {
         let mut given = headers.get_all(AUTHORIZATION).iter();
         match (given.next(), given.next()) {
-            (None, _) => self.without_key(headers).await,
+            (None, _) => self.without_key(headers, named).await,
             (Some(value), None) => {
                 let token = value.to_str().ok().and_then(bearer).ok_or_else(unauthenticated)?;
                 self.with_key(token).await
@@ -89,12 +94,16 @@ impl Auth {
     }
 
     /// A server that has no keys at all and that only this machine can reach is open.
-    async fn without_key(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
+    async fn without_key(
+        &self,
+        headers: &HeaderMap,
+        named: Option<&str>,
+    ) -> Result<Caller, Problem> {
         let may_be_open = self.loopback && self.bootstrap.is_none() && self.oidc.is_none();
         if !may_be_open || self.keys.any().await? {
             return Err(unauthenticated());
         }
-        check_host(headers)?;
+        check_host(headers, named)?;
         Ok(everything())
     }
 
@@ -146,14 +155,15 @@ fn everything() -> Caller {
 }
 
 /// An open server answers only to the names of this machine: a web page that has its own name point
-/// here is told apart by `Host`.
-fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
+/// here is told apart by `Host`, and by the target where that names a server as well.
+fn check_host(headers: &HeaderMap, named: Option<&str>) -> Result<(), Problem> {
     let mut hosts = headers.get_all(HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().ok(),
-        _ => None,
+    let is_named_well = match (hosts.next(), hosts.next()) {
+        (None, _) => named.is_some_and(is_local),
+        (Some(host), None) => host.to_str().is_ok_and(is_local) && named.is_none_or(is_local),
+        (Some(_), Some(_)) => false,
     };
-    if host.is_some_and(is_local) {
+    if is_named_well {
         return Ok(());
     }
     let detail = "without API keys this server answers only to localhost, 127.0.0.1 and [::1]";

@@ -41,11 +41,16 @@ impl<T: AsyncRead + Unpin> AsyncRead for Prompt<T> {
         if this.missing > 0 && this.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
+        if let Some(end) = this.scan.instead(buffer.remaining()) {
+            buffer.put_slice(end);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         let new = buffer.filled_mut().get_mut(before..).unwrap_or_default();
         this.missing = this.missing.saturating_sub(new.len());
-        this.scan.pass(new);
+        let kept = this.scan.pass(new);
+        buffer.set_filled(before + kept);
         read
     }
 }

@@ -7,6 +7,9 @@
 /// No head has it.
 const SPOILT: u8 = 0;
 
+/// What follows what is spoilt, so that the parser waits for nothing more before it refuses.
+const END: &[u8] = b"\r\n\r\n";
+
 /// The longest line whose words are looked at; what has to be understood is shorter.
 const MAX_LINE: usize = 256;
 
@@ -25,8 +28,10 @@ enum Part {
     Chunk(u64),
     /// What follows the last chunk.
     Trailers,
-    /// Nothing that is looked at: HTTP/2, or a message that the parser refuses.
+    /// HTTP/2, which is not looked at.
     Rest,
+    /// A message that the parser refuses, and how much of its end is to come.
+    Spoilt(&'static [u8]),
 }
 
 /// How a head says where its body ends.
@@ -52,12 +57,14 @@ impl Scan {
         Self { part: Part::Start, length: Length::Unsaid, line: Vec::new(), after_cr: false }
     }
 
-    /// Looks at the bytes that come next.
-    pub(super) fn pass(&mut self, bytes: &mut [u8]) {
+    /// Looks at the bytes that come next. Answers how many of them to hand on.
+    pub(super) fn pass(&mut self, bytes: &mut [u8]) -> usize {
+        let all = bytes.len();
         let mut rest = bytes;
         while let Some((byte, behind)) = rest.split_first_mut() {
             match self.part {
-                Part::Rest => return,
+                Part::Rest => return all,
+                Part::Spoilt(_) => return all - behind.len() - 1,
                 Part::Body(left) | Part::Chunk(left) => {
                     let n = usize::try_from(left).unwrap_or(usize::MAX).min(behind.len() + 1);
                     self.skip(left.saturating_sub(n as u64));
@@ -69,6 +76,15 @@ impl Scan {
                 }
             }
         }
+        all
+    }
+
+    /// At most so many bytes to hand on in place of what comes; `None` as long as nothing is spoilt.
+    pub(super) const fn instead(&mut self, most: usize) -> Option<&'static [u8]> {
+        let Part::Spoilt(end) = self.part else { return None };
+        let (given, left) = end.split_at(if most < end.len() { most } else { end.len() });
+        self.part = Part::Spoilt(left);
+        Some(given)
     }
 
     const fn skip(&mut self, left: u64) {
@@ -95,7 +111,7 @@ impl Scan {
         if next.is_none() {
             *byte = SPOILT;
         }
-        self.part = next.unwrap_or(Part::Rest);
+        self.part = next.unwrap_or(Part::Spoilt(END));
     }
 
     /// Where the byte behind a line is; `None` when the line is to be refused.
@@ -164,8 +180,11 @@ mod tests {
         let outcomes = [1, 2, 7, usize::MAX].map(|size| {
             let mut scan = Scan::new();
             let mut bytes = text.as_bytes().to_vec();
-            bytes.chunks_mut(size).for_each(|piece| scan.pass(piece));
-            bytes == text.as_bytes()
+            let handed: usize = bytes.chunks_mut(size).map(|piece| scan.pass(piece)).sum();
+            let is_spoilt = scan.instead(3) == Some(b"\r\n\r");
+            assert_eq!(scan.instead(3), is_spoilt.then_some(b"\n".as_slice()));
+            assert_eq!(is_spoilt, bytes[..handed].ends_with(&[SPOILT]));
+            bytes == text.as_bytes() && handed == bytes.len()
         });
         assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]), "{text:?}");
         outcomes[0]

@@ -8,7 +8,7 @@ use agentling::clock::{Clock as _, System};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-use super::{pointers, send_as, without_ids};
+use super::{pointers, without_ids};
 use crate::support::{
     Answer, FakeTools, ManualClock, TestApp, TestDb, assert_invariants, mint_key, mint_key_until,
     picture_everything, stored, with_json,
@@ -44,6 +44,12 @@ fn text(key: &Value) -> &str {
 
 async fn rotate(app: &TestApp, key: &Value, body: &Value) -> Answer {
     app.post(&format!("{}/rotate", path(key)), body).await
+}
+
+/// Sends a request with this key and no other.
+async fn send_as(app: &TestApp, key: &str, (method, path): (&str, &str), body: &str) -> Answer {
+    let request = app.client().request(method.parse().unwrap(), app.url(path)).bearer_auth(key);
+    app.send(request.header("content-type", "application/json").body(body.to_owned())).await
 }
 
 /// What a key gets when it is shown.

@@ -12,7 +12,7 @@ use sha2::Sha256;
 
 use super::{send_as, speaker, without_ids};
 use crate::support::{
-    Answer, FakeIssuer, FakeTools, IssuerKey, ManualClock, TestApp, TestDb, forged,
+    Answer, FakeIssuer, FakeTools, IssuerKey, Log, ManualClock, TestApp, TestDb, forged,
     picture_everything,
 };
 
@@ -357,4 +357,32 @@ async fn the_words_of_an_issuer_mean_what_the_operator_says_and_nothing_else() {
 async fn a_server_with_an_issuer_is_not_open_though_it_has_no_key() {
     let world = World::new(&[&IssuerKey::ed25519("k")]).await;
     world.app.get("/v1/agents").await.expect_problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_token_is_logged_neither_when_it_counts_nor_when_it_does_not() {
+    let (key, other) = (IssuerKey::ed25519("k"), IssuerKey::ed25519("other"));
+    let log = Log::default();
+    let _logging = log.listen(tracing::Level::TRACE);
+    let world = World::new(&[&key]).await;
+    let tokens = [
+        key.token(&world.claims()),
+        other.token(&world.claims()),
+        key.token(&world.claims_but(&json!({ "aud": "other", "email": "canary@example.com" }))),
+        key.token(&world.claims_but(&json!({ "exp": 1 }))),
+    ];
+    for token in &tokens {
+        world.shown(token).await;
+    }
+    world.issuer.set_broken(true);
+    world.clock.advance(Duration::from_secs(60));
+    world.shown(&tokens[1]).await;
+    let said = log.said();
+    for reason in ["for somebody else", "it has expired", "no such key", "cannot be had"] {
+        assert!(said.contains(reason), "{reason}: {said}");
+    }
+    for piece in tokens.iter().flat_map(|token| token.split('.').skip(1)) {
+        assert!(!said.contains(piece), "{said}");
+    }
+    assert!(!said.contains("canary@example.com"), "{said}");
 }

@@ -67,7 +67,7 @@ async fn a_body_that_never_stops_coming_is_cut_off_in_the_end() {
 
 #[tokio::test]
 async fn headers_that_stop_end_the_connection() {
-    let app = TestApp::with(&[("AGENTLING_HEADER_READ_MS", "100")]).await;
+    let app = TestApp::with(&[("AGENTLING_HEADER_READ_MS", "500")]).await;
     for start in ["", "G", "GET / HT", "GET /healthz HTTP/1.1\r\nHost: loc", "PRI * HTTP/2.0\r\n"] {
         let answer = send_and_stall(&app, start).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{start}: {answer}");
@@ -75,7 +75,6 @@ async fn headers_that_stop_end_the_connection() {
     // A connection that waits for its next request waits no longer either.
     let answer = send_and_stall(&app, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    app.get("/healthz").await.expect(200);
 }
 
 #[tokio::test]
