@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::new_key::NewKey;
-use super::view::{MadeKeyView, made_reply};
+use super::view::{KeyView, made_reply};
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
 use crate::http::extract::{HashedBody, IdempotencyKey};
@@ -20,7 +20,7 @@ use crate::store::keys::{self, StoredKey};
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "keys_create",
     request_body = NewKey,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request lead to the same key; 1–255 visible ASCII characters, remembered for 24 hours")),
-    responses((status = 201, description = "The key, with its text", body = MadeKeyView)))]
+    responses((status = 201, description = "The key, with its text", body = KeyView)))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<AdminOnly>,

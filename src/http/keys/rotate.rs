@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 
 use super::new_key::RotateKey;
-use super::view::{MadeKeyView, made_reply};
+use super::view::{KeyView, made_reply};
 use crate::domain::id::KeyId;
 use crate::error::AgentlingError;
 use crate::http::AppState;
@@ -26,7 +26,7 @@ use crate::store::keys::{self, StoredKey};
     params(("key_id" = KeyId, Path, description = "The key"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request lead to the same key; 1–255 visible ASCII characters, remembered for 24 hours")),
     request_body = Option<RotateKey>,
-    responses((status = 201, description = "The new key, with its text", body = MadeKeyView)),
+    responses((status = 201, description = "The new key, with its text", body = KeyView)),
     extensions(("x-problems" = json!(["gone"]))))]
 pub(super) async fn rotate(
     State(app): State<AppState>,

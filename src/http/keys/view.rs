@@ -12,7 +12,7 @@ use crate::http::reply::Reply;
 use crate::http::time::Time;
 use crate::store::keys::{Made, StoredKey};
 
-/// An API key, without what makes it work.
+/// An API key.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub(super) struct KeyView {
@@ -33,6 +33,12 @@ pub(super) struct KeyView {
     /// The key that it was made from when that was rotated.
     #[serde(skip_serializing_if = "Option::is_none")]
     replaces: Option<KeyId>,
+    /// The key itself, to be sent as `Authorization: Bearer …`. It is in the answer that makes it and
+    /// nowhere else: the answer to a repeated request is without it.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "revealed")]
+    #[schema(value_type = Option<String>,
+        examples("ag_0198f2c4a1b27cde8f00112233445566_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYq"))]
+    key: Option<SecretString>,
 }
 
 impl From<StoredKey> for KeyView {
@@ -45,23 +51,9 @@ impl From<StoredKey> for KeyView {
             expires_at: key.expires_at.map(Time::from),
             revoked_at: key.revoked_at.map(Time::from),
             replaces: key.replaces,
+            key: None,
         }
     }
-}
-
-/// A key that was made just now.
-#[derive(Serialize, ToSchema)]
-#[schema(as = MadeKey)]
-pub(super) struct MadeKeyView {
-    /// What is stored of it.
-    #[serde(flatten)]
-    facts: KeyView,
-    /// The key itself, to be sent as `Authorization: Bearer …`. It is in this answer and nowhere else: the
-    /// answer to a repeated request is without it.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "revealed")]
-    #[schema(value_type = Option<String>,
-        examples("ag_0198f2c4a1b27cde8f00112233445566_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYq"))]
-    key: Option<SecretString>,
 }
 
 /// The one place where the text of a key is written into an answer.
@@ -70,7 +62,7 @@ fn revealed<S: serde::Serializer>(
     key: &Option<SecretString>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    key.as_ref().map(|key| key.expose_secret()).serialize(serializer)
+    key.as_ref().map(SecretString::expose_secret).serialize(serializer)
 }
 
 /// 201 with a key: with its text only where it was made just now, because that is stored nowhere.
@@ -80,6 +72,6 @@ pub(super) fn made_reply(made: Made, key: &ApiKey) -> Response {
         Made::Before(stored) => (stored, None),
     };
     let (location, is_replay) = (format!("/v1/keys/{}", stored.id), text.is_none());
-    let view = MadeKeyView { facts: stored.into(), key: text };
+    let view = KeyView { key: text, ..stored.into() };
     Reply::created(location, view).replayed(is_replay).into_response()
 }

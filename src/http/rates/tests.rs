@@ -5,16 +5,16 @@ use crate::clock::{Ids as _, System};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn rate(every: Duration, burst: u32) -> Option<Rate> {
-    Some(Rate { every, burst })
+const fn rate(every: Duration, burst: u32) -> Rate {
+    Rate { every, burst }
 }
 
 fn caller(tenant: &str, key: Option<KeyId>) -> Caller {
     Caller { tenant: TenantId::parse(tenant).unwrap(), key, scopes: [].into() }
 }
 
-fn key() -> Option<KeyId> {
-    Some(KeyId::from(System::new().sortable()))
+fn key() -> KeyId {
+    KeyId::from(System::new().sortable())
 }
 
 /// Whether so many requests in a row pass.
@@ -24,8 +24,8 @@ fn passed(limits: &RateLimits, caller: &Caller, n: usize, now: Duration) -> usiz
 
 #[test]
 fn a_burst_passes_and_then_one_each_time_that_one_comes_free() {
-    let limits = RateLimits::new(Rates { key: rate(SECOND / 2, 3), ..Rates::default() });
-    let caller = caller("acme", key());
+    let limits = RateLimits::new(Rates { key: Some(rate(SECOND / 2, 3)), ..Rates::default() });
+    let caller = caller("acme", Some(key()));
     assert_eq!(passed(&limits, &caller, 5, SECOND), 3);
     let refused = limits.take(&caller, false, SECOND + SECOND / 4);
     assert_eq!(refused.refused, Some((SECOND / 4, 3)));
@@ -35,9 +35,10 @@ fn a_burst_passes_and_then_one_each_time_that_one_comes_free() {
 
 #[test]
 fn who_floods_slows_nobody_else() {
-    let rates = Rates { key: rate(SECOND, 2), tenant: rate(SECOND, 3), ..Rates::default() };
+    let rates =
+        Rates { key: Some(rate(SECOND, 2)), tenant: Some(rate(SECOND, 3)), ..Rates::default() };
     let limits = RateLimits::new(rates);
-    let (one, other) = (caller("acme", key()), caller("acme", key()));
+    let (one, other) = (caller("acme", Some(key())), caller("acme", Some(key())));
     assert_eq!(passed(&limits, &one, 9, SECOND), 2);
     assert_eq!(passed(&limits, &other, 9, SECOND), 1, "what the tenant has left");
     assert_eq!(passed(&limits, &caller("other", one.key), 9, SECOND), 2);
@@ -46,7 +47,11 @@ fn who_floods_slows_nobody_else() {
 
 #[test]
 fn a_request_that_one_bucket_refuses_is_taken_from_none() {
-    let rates = Rates { tenant: rate(SECOND, 5), runs: rate(60 * SECOND, 1), ..Rates::default() };
+    let rates = Rates {
+        tenant: Some(rate(SECOND, 5)),
+        runs: Some(rate(60 * SECOND, 1)),
+        ..Rates::default()
+    };
     let limits = RateLimits::new(rates);
     let caller = caller("acme", None);
     assert_eq!(limits.take(&caller, true, SECOND).refused, None);
@@ -58,7 +63,8 @@ fn a_request_that_one_bucket_refuses_is_taken_from_none() {
 
 #[test]
 fn an_answer_tells_each_policy_and_what_is_left_of_it() {
-    let rates = Rates { key: rate(SECOND / 10, 20), runs: rate(6 * SECOND, 10), tenant: None };
+    let rates =
+        Rates { key: Some(rate(SECOND / 10, 20)), runs: Some(rate(6 * SECOND, 10)), tenant: None };
     let limits = RateLimits::new(rates);
     let headers = limits.take(&caller("acme", None), true, SECOND).headers().unwrap();
     assert_eq!(headers.policy, r#""key";q=20;w=2, "runs";q=10;w=60"#);
@@ -69,7 +75,7 @@ fn an_answer_tells_each_policy_and_what_is_left_of_it() {
 
 #[test]
 fn no_more_buckets_are_kept_than_may_be() {
-    let limits = RateLimits::new(Rates { key: rate(SECOND, 5), ..Rates::default() });
+    let limits = RateLimits::new(Rates { key: Some(rate(SECOND, 5)), ..Rates::default() });
     for n in 0..CAPACITY + 10 {
         let caller = caller(&format!("t{n}"), None);
         assert_eq!(limits.take(&caller, false, SECOND).refused, None);

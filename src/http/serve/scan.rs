@@ -117,7 +117,7 @@ impl Scan {
     /// Where the byte behind a line is; `None` when the line is to be refused.
     fn after_line(&mut self, line: &[u8]) -> Option<Part> {
         match self.part {
-            Part::Start if line.is_empty() => Some(Part::Start),
+            Part::Start | Part::Trailers if line.is_empty() => Some(Part::Start),
             Part::Start if line == b"PRI * HTTP/2.0" => Some(Part::Rest),
             Part::Start => {
                 self.length = Length::Unsaid;
@@ -129,7 +129,6 @@ impl Scan {
                 Length::Chunks => Part::ChunkSize,
             }),
             Part::Head => self.header(line).then_some(Part::Head),
-            Part::Trailers if line.is_empty() => Some(Part::Start),
             Part::ChunkSize => match chunk_size(line) {
                 Some(0) => Some(Part::Trailers),
                 // The chunk has a line's end behind it.

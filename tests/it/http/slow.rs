@@ -102,7 +102,7 @@ async fn b19_what_two_servers_could_read_differently_is_refused_and_its_connecti
     for request in [
         post(&format!("{length}\r\nTransfer-Encoding: chunked"), &chunked),
         post(&format!("Transfer-Encoding: chunked\r\n{length}"), &chunked),
-        post(&format!("transfer-encoding: chunked\r\nx: y\r\ncontent-LENGTH: 0"), &chunked),
+        post("transfer-encoding: chunked\r\nx: y\r\ncontent-LENGTH: 0", &chunked),
         post(&format!("{length}\r\nContent-Length: 3"), BODY),
         post(&format!("Content-Length: {0}, {0}", BODY.len()), BODY),
         post("Content-Length: +55", BODY),
@@ -152,14 +152,9 @@ async fn b95_a_body_that_is_announced_as_too_large_is_refused_unread() {
 #[tokio::test]
 async fn methods_that_nobody_has_are_refused() {
     let app = TestApp::start().await;
-    for (line, statuses) in [
-        ("TRACE / HTTP/1.1", ["405"]),
-        ("CONNECT localhost:1 HTTP/1.1", ["405"]),
-        ("FOO /healthz HTTP/1.1", ["405"]),
-    ] {
+    for line in ["TRACE / HTTP/1.1", "CONNECT localhost:1 HTTP/1.1", "FOO /healthz HTTP/1.1"] {
         let request = format!("{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let answer = send_raw(&app, request.as_bytes()).await;
-        let status = answer.split(' ').nth(1).unwrap_or_default();
-        assert!(statuses.contains(&status), "{line}: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{line}: {answer}");
     }
 }
