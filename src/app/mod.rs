@@ -5,6 +5,7 @@ mod database;
 mod demo;
 mod egress;
 mod keys;
+mod oidc;
 mod secrets;
 mod serve;
 mod transcript;
@@ -29,7 +30,7 @@ use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
-use crate::http::{AppState, LogLines, Readiness, StreamSlots};
+use crate::http::{AppState, LogLines, RateLimits, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
 use crate::telemetry;
@@ -205,6 +206,7 @@ pub async fn state(
         pepper: pepper(config, store, around).await?,
         bootstrap: config.auth.api_key.clone(),
         loopback: config.http.listen_is_loopback(),
+        oidc: oidc::oidc(config).await?,
     };
     let auth = Auth::new(Box::new(store.clone()), Arc::clone(&around.clock), settings);
     Ok(AppState {
@@ -217,6 +219,7 @@ pub async fn state(
         public_url: config.http.public_url.as_ref().map(ToString::to_string),
         body_limits: (&config.http).into(),
         streams: StreamSlots::new(config.streams),
+        rates: Arc::new(RateLimits::new(config.rates)),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
         log: Arc::clone(&around.log),
     })

@@ -53,7 +53,7 @@ impl Running {
         engine.work();
         webhooks::start(&engine, http::wording(&state));
         let serving = Tasks::default();
-        let patience = Patience { grace: GRACE, stall: config.streams.stall };
+        let patience = patience(config, GRACE);
         let router = if config.engine.role.answers() {
             http::router(state)
         } else {
@@ -79,6 +79,10 @@ impl Running {
     }
 }
 
+fn patience(config: &Config, grace: Duration) -> Patience {
+    Patience { grace, stall: config.streams.stall, headers: config.http.header_read }
+}
+
 /// Answers that the server is not ready for as long as the database has no schema that it can work
 /// with, then gives the listener back.
 async fn wait_for_schema(
@@ -99,7 +103,7 @@ async fn wait_for_schema(
         }
     };
     let router = http::waiting_router(Arc::clone(&around.ids));
-    let patience = Patience { grace: config.engine.drain, stall: config.streams.stall };
+    let patience = patience(config, config.engine.drain);
     serve(meanwhile, router, migrated, patience).await?;
     Ok(TcpListener::from_std(listener)?)
 }
@@ -107,6 +111,7 @@ async fn wait_for_schema(
 async fn refuse_if_open(config: &Config, store: &Store) -> Result<(), StartError> {
     let is_closed = config.http.listen_is_loopback()
         || config.auth.api_key.is_some()
+        || !config.oidc.issuers.is_empty()
         || keys::any(store).await?;
     if is_closed { Ok(()) } else { Err(StartError::OpenToTheNetwork(config.http.listen)) }
 }

@@ -7,8 +7,10 @@ mod engine;
 mod error;
 mod http;
 mod mcp;
+mod oidc;
 mod prices;
 mod providers;
+mod rates;
 mod reader;
 mod redaction;
 mod rendering;
@@ -29,7 +31,9 @@ pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
 pub use mcp::{Mcp, McpProgram};
+pub use oidc::{Oidc, OidcIssuer};
 pub use providers::{AwsKeys, Providers};
+pub use rates::{Rate, Rates};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use retention::Retention;
@@ -59,6 +63,8 @@ const BEFORE_KEYS: &[Setting] = &[
     http::BODY_LIMIT,
     http::MEMORY_LIMIT,
     http::BODY_READ,
+    http::BODY_IDLE,
+    http::HEADER_READ,
     streams::PER_TENANT,
     streams::PER_SERVER,
     streams::LIFETIME,
@@ -66,6 +72,15 @@ const BEFORE_KEYS: &[Setting] = &[
     streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
+    oidc::ISSUERS,
+    oidc::AUDIENCE,
+    oidc::TENANT_CLAIM,
+    oidc::SCOPE_CLAIM,
+    oidc::SCOPES,
+    oidc::TIMEOUT,
+    rates::KEY,
+    rates::TENANT,
+    rates::RUNS,
     secrets::KEYS,
     secrets::FILE,
     redaction::FILE,
@@ -144,6 +159,10 @@ pub struct Config {
     pub mcp: Mcp,
     /// What secrets of tenants are sealed with.
     pub secret_keys: SecretKeys,
+    /// Whose tokens are taken beside API keys.
+    pub oidc: Oidc,
+    /// How fast callers may ask.
+    pub rates: Rates,
 }
 
 impl Config {
@@ -170,6 +189,8 @@ impl Config {
                 Retention::read(&mut reader),
                 SecretKeys::read(&mut reader),
                 Mcp::read(&mut reader),
+                Oidc::read(&mut reader),
+                Rates::read(&mut reader),
             ),
         );
         let prices = prices::read(&mut reader);
@@ -190,7 +211,7 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention, secret_keys, mcp) = rest;
+        let (webhooks, retention, secret_keys, mcp, oidc, rates) = rest;
         let secret_keys = secret_keys?;
         let (database, providers) = (database?, providers?);
         let sealing = secret_keys.iter().map(|(_, key)| key);
@@ -212,6 +233,8 @@ impl Config {
             retention: retention?,
             mcp: mcp?,
             secret_keys,
+            oidc: oidc?,
+            rates: rates?,
         })
     }
 }
@@ -228,5 +251,12 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>, Option<Mcp>),
+    (
+        Option<Webhooks>,
+        Option<Retention>,
+        Option<SecretKeys>,
+        Option<Mcp>,
+        Option<Oidc>,
+        Option<Rates>,
+    ),
 );

@@ -385,3 +385,52 @@ fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
     assert!(read_file("hunter22").unwrap_err()[0].contains("no JSON list, at line 1"));
     assert!(read(&[("AGENTLING_REDACTION_FILE", "/no/such")]).unwrap_err()[0].contains("be read"));
 }
+
+#[test]
+fn issuers_of_tokens_are_listed_with_whom_the_tokens_are_for() {
+    let config = read(&[
+        ("AGENTLING_OIDC_ISSUERS", "https://id.example/a, https://b.example=https://b.example/k"),
+        ("AGENTLING_OIDC_AUDIENCE", "agentling"),
+        ("AGENTLING_OIDC_SCOPES", "urn:x=y=admin, reader=runs:read"),
+    ]);
+    let oidc = config.unwrap().oidc;
+    let issuer = |url: &str, jwks_url: Option<&str>| OidcIssuer {
+        url: url.to_owned(),
+        jwks_url: jwks_url.map(str::to_owned),
+    };
+    let second = issuer("https://b.example", Some("https://b.example/k"));
+    assert_eq!(oidc.issuers, [issuer("https://id.example/a", None), second]);
+    assert_eq!((oidc.tenant_claim.as_str(), oidc.scope_claim.as_str()), ("tenant", "scope"));
+    let words: Vec<String> =
+        oidc.scopes.iter().map(|(word, scope)| format!("{word} {scope}")).collect();
+    assert_eq!(words, ["urn:x=y admin", "reader runs:read"]);
+    assert!(read(&[]).unwrap().oidc.issuers.is_empty());
+    let unaddressed = errors(&[("AGENTLING_OIDC_ISSUERS", "https://id.example")]);
+    assert_eq!(unaddressed, ["AGENTLING_OIDC_AUDIENCE must be set where there are issuers"]);
+    for wrong in ["id.example", "ftp://id.example", "https://id.example=keys"] {
+        let pairs = [("AGENTLING_OIDC_ISSUERS", wrong), ("AGENTLING_OIDC_AUDIENCE", "agentling")];
+        assert_eq!(errors(&pairs), ["AGENTLING_OIDC_ISSUERS must be an http or https URL"]);
+    }
+    let wrong = errors(&[("AGENTLING_OIDC_SCOPES", "reader=runs:fly")]);
+    assert!(wrong[0].contains("word=scope pairs"), "{wrong:?}");
+}
+
+#[test]
+fn a_rate_is_a_number_and_what_may_come_at_once() {
+    let rates = [
+        ("AGENTLING_RATE_KEY", "50"),
+        ("AGENTLING_RATE_TENANT", "100/400"),
+        ("AGENTLING_RATE_RUNS", "30/5"),
+    ];
+    let rates = read(&rates).unwrap().rates;
+    let rate = |millis, burst| Some(Rate { every: Duration::from_millis(millis), burst });
+    assert_eq!(
+        (rates.key, rates.tenant, rates.runs),
+        (rate(20, 50), rate(10, 400), rate(2_000, 5))
+    );
+    assert_eq!(read(&[]).unwrap().rates, Rates::default());
+    for wrong in ["0", "5/0", "1000001", "-1", "1/2/3", "5/s", "on"] {
+        let found = errors(&[("AGENTLING_RATE_KEY", wrong)]);
+        assert!(found[0].starts_with("AGENTLING_RATE_KEY must be `off`"), "{found:?}");
+    }
+}

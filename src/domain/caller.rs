@@ -38,7 +38,8 @@ labels! {
 pub struct Caller {
     /// For whom.
     pub tenant: TenantId,
-    /// With which key; `None` for the bootstrap key and on a server without keys.
+    /// With which key; `None` for the bootstrap key, for a token of an OpenID provider, and on a server
+    /// without keys.
     pub key: Option<KeyId>,
     /// What they may do.
     pub scopes: BTreeSet<Scope>,

@@ -14,6 +14,7 @@
 mod address;
 mod clients;
 mod dns;
+mod fetch;
 mod peer;
 mod policy;
 #[cfg(test)]
@@ -21,4 +22,5 @@ mod tests;
 
 pub use address::Network;
 pub use clients::{Clients, MAX_HEADER_BYTES, SetupError, guard, refusal_in};
+pub use fetch::{FetchError, fetch};
 pub use policy::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry, Route};

@@ -11,6 +11,7 @@ mod demo_tool;
 mod docs;
 pub mod extract;
 mod health;
+mod keys;
 pub mod layers;
 pub mod limits;
 mod mac;
@@ -19,6 +20,7 @@ mod memory_items;
 pub mod openapi;
 mod probe;
 pub mod problem;
+mod rates;
 mod redaction;
 mod render;
 mod repeats;
@@ -51,6 +53,7 @@ use problem::{Problem, ProblemKind};
 
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
+pub use rates::RateLimits;
 pub use runs::{StreamLimits, StreamSlots, shown_event};
 pub use state::{AppState, LogLines, Readiness};
 pub use webhooks::wording;
@@ -73,6 +76,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(schedules::routes())
         .merge(secrets::routes())
         .merge(memory_items::routes())
+        .merge(keys::routes())
 }
 
 /// Endpoints that need no key.
@@ -91,6 +95,7 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn_with_state(state.clone(), layers::tell_gone))
         .layer(from_fn_with_state(queryless, layers::check_query))
         .layer(from_fn(layers::check_accept))
+        .layer(from_fn_with_state(state.clone(), rates::limit))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);
     let redactor = state.engine.redaction().of_server();

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use super::auth::Auth;
 use super::cursor::Cursors;
 use super::limits::BodyLimits;
+use super::rates::RateLimits;
 use super::runs::StreamSlots;
 use crate::clock::{SharedClock, SharedIds};
 use crate::engine::Engine;
@@ -36,6 +37,8 @@ pub struct AppState {
     pub body_limits: BodyLimits,
     /// How many streams are open.
     pub streams: StreamSlots,
+    /// How fast callers ask.
+    pub rates: Arc<RateLimits>,
     /// Whether work is taken.
     pub readiness: Arc<dyn Readiness>,
     /// How the log is written.

@@ -30,6 +30,7 @@ const DIRECT: &[&str] = &[
     "memchr",
     "regex",
     "reqwest",
+    "ring",
     "rmcp",
     "rustix",
     "rustls",

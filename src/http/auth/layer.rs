@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
@@ -21,7 +22,8 @@ pub async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match auth.caller(request.headers()).await {
+    let named = request.uri().authority().map(Authority::as_str);
+    match auth.caller(request.headers(), named).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await

@@ -90,7 +90,7 @@ impl Bounds {
         Self {
             bytes: limits.ordinary,
             elements: limits::ARRAY_ELEMENTS,
-            idle: limits::BODY_IDLE,
+            idle: limits.idle,
             total: limits.total,
         }
     }

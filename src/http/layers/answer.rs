@@ -18,6 +18,7 @@ use crate::domain::id::ErrorId;
 use crate::domain::redaction::RedactionChannel;
 use crate::engine::redaction::Redactor;
 use crate::http::problem::{MEDIA_TYPE, Problem, ProblemKind};
+use crate::http::rates::RateHeaders;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -58,11 +59,15 @@ pub(super) async fn answer(
     request.extensions_mut().insert(id.clone());
     let response = next.run(request).instrument(span.clone()).await;
     let _entered = span.entered();
+    let rates = response.extensions().get::<RateHeaders>().cloned();
     let mut response = match problem_of(&response) {
         Some(problem) => write(problem, &id, &answers),
         None => response,
     };
     add_headers(response.headers_mut(), &id, &path);
+    if let Some(rates) = rates {
+        rates.add_to(response.headers_mut());
+    }
     response
 }
 

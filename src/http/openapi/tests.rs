@@ -98,7 +98,7 @@ fn an_operation_lists_the_problems_it_can_answer_with() {
     let statuses: Vec<&String> = responses.as_object().unwrap().keys().collect();
     let expected = [
         "201", "400", "401", "403", "404", "406", "408", "409", "413", "414", "415", "421", "422",
-        "431", "500", "503", "4XX", "5XX",
+        "429", "431", "500", "503", "4XX", "5XX",
     ];
     assert_eq!(statuses, expected);
     assert!(responses["409"]["description"].as_str().unwrap().contains("`thread-busy`"));

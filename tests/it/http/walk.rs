@@ -49,6 +49,7 @@ const ITEM_VERSION: &str = r#"{"namespace":["a"],"key":"k","version":1}"#;
 /// What names an item, where an operation is on one.
 const ITEM_QUERY: &str = "?namespace=a&key=k";
 const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
+const KEY: &str = r#"{"scopes":["runs:read"]}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -81,6 +82,11 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
+    ("keys_create", "admin", Takes::Json(KEY)),
+    ("keys_get", "admin", Takes::Nothing),
+    ("keys_list", "admin", Takes::Nothing),
+    ("keys_revoke", "admin", Takes::Nothing),
+    ("keys_rotate", "admin", Takes::Maybe("{}")),
     ("mcp_servers_create", "tools:write", Takes::Json(MCP_SERVER)),
     ("mcp_servers_delete", "tools:write", Takes::Nothing),
     ("mcp_servers_get", "agents:read", Takes::Nothing),
@@ -277,6 +283,7 @@ struct World {
     schedule: Value,
     skill: Value,
     server: Value,
+    api_key: Value,
 }
 
 async fn skill_and_server(app: &TestApp) -> (Value, Value) {
@@ -307,6 +314,8 @@ impl World {
         let step = app.all(&path).await[1].clone();
         let path = format!("/v1/runs/{}/requests", run["id"].as_str().unwrap());
         let request = app.all(&path).await[0].clone();
+        let api_key = json!({ "scopes": ["runs:read"] });
+        let api_key = app.post("/v1/keys", &api_key).await.expect(201);
         let foreign = mint_key(&app, "other", &["admin"]).await;
         let mut lacking = Vec::new();
         for lacked in SCOPES {
@@ -327,6 +336,7 @@ impl World {
             schedule,
             skill,
             server,
+            api_key,
         }
     }
 
@@ -351,6 +361,7 @@ impl World {
             .replace("{name}", SECRET_NAME)
             .replace("{skill_id}", &text(&self.skill["id"]))
             .replace("{server_id}", &text(&self.server["id"]))
+            .replace("{key_id}", &text(&self.api_key["id"]))
             .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")

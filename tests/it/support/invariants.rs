@@ -446,6 +446,9 @@ const RULES: &[Rule] = &[
                 WHEN i.route IN ('POST /v1/threads', 'POST /v1/threads/{thread_id}/fork')
                 THEN NOT EXISTS (SELECT FROM thread t
                                   WHERE (t.tenant_id, t.thread_id) = (i.tenant_id, i.run_id))
+                WHEN i.route LIKE 'POST /v1/keys%'
+                THEN NOT EXISTS (SELECT FROM api_key k
+                                  WHERE (k.tenant_id, k.key_id) = (i.tenant_id, i.run_id))
                 WHEN i.route = 'POST /v1/agents'
                 THEN NOT EXISTS (SELECT FROM agent a
                                   WHERE (a.tenant_id, a.agent_id) = (i.tenant_id, i.run_id))

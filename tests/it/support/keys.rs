@@ -33,6 +33,7 @@ pub(crate) async fn mint_key_until(
         created_at: around.clock.now(),
         expires_at,
         revoked_at: None,
+        replaces: None,
     };
     keys::insert(store, &stored).await.unwrap();
     (key.id(), key.reveal().expose_secret().to_owned())

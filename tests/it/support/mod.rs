@@ -11,12 +11,15 @@ mod endless;
 mod fake_mcp;
 mod faults;
 mod fickle;
+mod frames;
 mod held_model;
 mod history;
 mod invariants;
+mod issuer;
 mod keys;
 mod ledger;
 mod local_model;
+mod log;
 mod look;
 mod mcp;
 mod model;
@@ -44,12 +47,18 @@ pub(crate) use endless::{Endless, EndlessAnswer};
 pub(crate) use fake_mcp::{Call, FakeMcp, tool_listed};
 pub(crate) use faults::{Commits, DieAt, Gone, PanicOnce, TellFenced};
 pub(crate) use fickle::Fickle;
+pub(crate) use frames::{
+    CONTINUATION, END_HEADERS, END_STREAM, Frame, Frames, GOAWAY, HEADERS, RST_STREAM, frame,
+    request as h2_request,
+};
 pub(crate) use held_model::{HeldModel, Piece};
 pub(crate) use history::history;
 pub(crate) use invariants::{assert_called, assert_invariants};
+pub(crate) use issuer::{FakeIssuer, IssuerKey, forged};
 pub(crate) use keys::{mint_key, mint_key_until};
 pub(crate) use ledger::{assert_recorded, path_of, requests_of, text_from};
 pub(crate) use local_model::local_model;
+pub(crate) use log::Log;
 pub(crate) use look::{count, execute, picture, picture_everything, picture_of, until};
 pub(crate) use mcp::{McpServer, mcp_agent, mcp_servers, npm_server, python, script};
 pub(crate) use model::{FakeModel, ModelReply, ModelRequest};
