@@ -109,7 +109,8 @@ async fn a_sub_run_that_ends_on_another_server_lets_its_parent_go_on_without_any
 const ENDED_BY_AN_OLD_SERVER: &str = "WITH ended AS (
          UPDATE run
             SET status = 'cancelled', finished_at = now(), lease_token = NULL,
-                next_event_seq = next_event_seq + 1
+                next_event_seq = next_event_seq + 1,
+                stopped = '{\"turns_aborted\": [], \"calls_not_started\": [], \"calls_in_doubt\": []}'
           WHERE cardinality(ancestors) > 0 AND status IN ('queued', 'running')
       RETURNING tenant_id, run_id, next_event_seq - 1 AS seq)
      INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
