@@ -183,10 +183,10 @@ async fn b28_a_revoked_key_stops_on_another_replica_within_thirty_seconds() {
 async fn b28_a_key_that_expires_is_refused_like_any_other() {
     let (db, clock) = (TestDb::new().await, Arc::new(ManualClock::new()));
     let app = server_at(&db, &clock).await;
-    let end = rfc3339(clock.now() + Duration::from_secs(60));
+    let end = rfc3339(clock.now() + Duration::from_mins(1));
     let key = make(&app, &json!({ "scopes": ["agents:read"], "expires_at": end })).await;
     assert_eq!((&key["expires_at"], shown(&app, &key).await), (&end, 200));
-    clock.advance(Duration::from_secs(60));
+    clock.advance(Duration::from_mins(1));
     let expired = send_as(&app, text(&key), ("GET", "/v1/agents"), "").await;
     let unknown = send_as(&app, "x", ("GET", "/v1/agents"), "").await;
     let problems =
@@ -199,15 +199,15 @@ async fn b28_a_key_that_expires_is_refused_like_any_other() {
 async fn both_keys_of_a_rotation_work_until_the_overlap_is_over() {
     let (db, clock) = (TestDb::new().await, Arc::new(ManualClock::new()));
     let app = server_at(&db, &clock).await;
-    let end = rfc3339(clock.now() + Duration::from_secs(86_400));
+    let end = rfc3339(clock.now() + Duration::from_hours(24));
     let body = json!({ "name": "ci", "scopes": ["agents:read", "runs:read"], "expires_at": end });
     let old = make(&app, &body).await;
-    clock.advance(Duration::from_secs(3_600));
+    clock.advance(Duration::from_hours(1));
     let new = rotate(&app, &old, &json!({ "overlap_secs": 120 })).await.expect(201);
     assert_ne!((&new["id"], &new["key"]), (&old["id"], &old["key"]));
     assert_eq!((&new["name"], &new["scopes"]), (&old["name"], &old["scopes"]));
     assert_eq!(new["replaces"], old["id"]);
-    let lives_as_long = rfc3339(clock.now() + Duration::from_secs(86_400));
+    let lives_as_long = rfc3339(clock.now() + Duration::from_hours(24));
     assert_eq!(new["expires_at"], lives_as_long);
     clock.advance(Duration::from_secs(119));
     assert_eq!([shown(&app, &old).await, shown(&app, &new).await], [200, 200]);

@@ -226,7 +226,7 @@ async fn a_key_that_an_issuer_changes_is_found_and_the_old_one_stops() {
     world.issuer.publish(&[&new]);
     world.expect_refused(&token(&new), "asked a moment ago").await;
     assert_eq!(world.issuer.n_fetched(), 1);
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     world.shown(&token(&new)).await.expect(200);
     assert_eq!(world.issuer.n_fetched(), 2);
     world.expect_refused(&token(&old), "withdrawn").await;
@@ -283,18 +283,18 @@ async fn an_issuer_that_is_down_holds_nobody_up_and_its_known_keys_go_on_working
         |key: &IssuerKey| key.token(&world.claims_but(&json!({ "exp": 9_999_999_999_u64 })));
     while world.shown(&token(&known)).await.status != 200 {
         // On a busy machine a tenth of a second may be too short.
-        world.clock.advance(Duration::from_secs(60));
+        world.clock.advance(Duration::from_mins(1));
     }
     world.issuer.hold().await;
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     world.expect_refused(&token(&unknown), "the issuer says nothing").await;
     world.shown(&token(&known)).await.expect(200);
     world.issuer.release();
     world.issuer.set_broken(true);
-    world.clock.advance(Duration::from_secs(3_600));
+    world.clock.advance(Duration::from_hours(1));
     world.expect_refused(&token(&unknown), "the issuer is broken").await;
     world.shown(&token(&known)).await.expect(200);
-    world.clock.advance(Duration::from_secs(86_400));
+    world.clock.advance(Duration::from_hours(24));
     world.expect_refused(&token(&known), "keys are not used for ever").await;
 }
 
@@ -375,7 +375,7 @@ async fn a_token_is_logged_neither_when_it_counts_nor_when_it_does_not() {
         world.shown(token).await;
     }
     world.issuer.set_broken(true);
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     world.shown(&tokens[1]).await;
     let said = log.said();
     for reason in ["for somebody else", "it has expired", "no such key", "cannot be had"] {

@@ -293,6 +293,17 @@ async fn skill_and_server(app: &TestApp) -> (Value, Value) {
     (skill, app.post("/v1/mcp-servers", &server).await.expect(201))
 }
 
+/// Keys that have all scopes but one, by the one that they lack.
+async fn lacking(app: &TestApp) -> Vec<(&'static str, String)> {
+    let mut lacking = Vec::new();
+    for lacked in SCOPES {
+        let held: Vec<&str> =
+            SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
+        lacking.push((lacked, mint_key(app, "default", &held).await));
+    }
+    lacking
+}
+
 impl World {
     async fn new() -> Self {
         let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
@@ -317,12 +328,7 @@ impl World {
         let api_key = json!({ "scopes": ["runs:read"] });
         let api_key = app.post("/v1/keys", &api_key).await.expect(201);
         let foreign = mint_key(&app, "other", &["admin"]).await;
-        let mut lacking = Vec::new();
-        for lacked in SCOPES {
-            let held: Vec<&str> =
-                SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
-            lacking.push((lacked, mint_key(&app, "default", &held).await));
-        }
+        let lacking = lacking(&app).await;
         Self {
             app,
             foreign,
