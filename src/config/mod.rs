@@ -51,6 +51,7 @@ pub static SETTINGS: LazyLock<Vec<Setting>> =
 
 const BEFORE_KEYS: &[Setting] = &[
     database::URL,
+    database::SYSTEM_URL,
     database::DATA_DIR,
     database::PG_BIN,
     database::CONNECTIONS,

@@ -28,7 +28,7 @@ use crate::store::agents::{self, AgentRef};
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::store::runs::NewRun;
-use crate::store::{StoreError, sub_runs};
+use crate::store::{StoreError, scope, sub_runs};
 use crate::tools::ToolSet;
 
 /// How long a look for an agent waits before it is tried again while the database is away.
@@ -241,7 +241,7 @@ pub(super) async fn let_go(context: &Context, state: &State) {
 /// Cancels the sub-runs that nobody waits for any more, and erases what is left of them with their parents.
 pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
     for (tenant, run) in sub_runs::abandoned(context.store()).await? {
-        match steer::cancel(context, &tenant, run).await {
+        match scope::within(&tenant, steer::cancel(context, &tenant, run)).await {
             Ok(_) | Err(AgentlingError::RunAlreadyTerminal { .. }) => {}
             // The others are not to wait for that.
             Err(error) => tracing::warn!(%run, %error, "a sub-run was not cancelled"),

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use super::accept::accept_sub_run;
 use super::rows::{At, to_json};
 use super::runs::NewRun;
-use super::{Conflict, Store, StoreError, erasure};
+use super::{Conflict, Store, StoreError, erasure, scope};
 use crate::domain::id::{AgentId, KeyId, RunId, TenantId, ThreadId};
 use crate::domain::run::RunFacts;
 use crate::domain::sub_run::{Parent, answer_of};
@@ -136,7 +136,7 @@ pub async fn abandoned(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreErr
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     let runs = rows.into_iter().map(|row| {
@@ -210,7 +210,7 @@ pub async fn erase_orphans(store: &Store, now: DateTime<Utc>) -> Result<u64, Sto
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     let mut n_erased = 0;
@@ -218,7 +218,8 @@ pub async fn erase_orphans(store: &Store, now: DateTime<Utc>) -> Result<u64, Sto
         let thread = ThreadId::from(row.thread_id);
         let at = At { table: "run", id: &thread };
         let tenant = TenantId::parse(&row.tenant_id).map_err(|_| at.wrong("tenant_id"))?;
-        match erasure::thread(store, &tenant, thread, now).await {
+        let erased = scope::within(&tenant, erasure::thread(store, &tenant, thread, now));
+        match erased.await {
             Ok(_) => n_erased += 1,
             // Somebody was faster, and has gone on with it.
             Err(StoreError::Conflict(Conflict::ThreadBusy { .. } | Conflict::InUse { .. })) => {}

@@ -13,6 +13,7 @@ use super::{Auth, unauthenticated};
 use crate::domain::caller::{Caller, Scope};
 use crate::error::AgentlingError;
 use crate::http::problem::Problem;
+use crate::store::scope;
 
 /// Lets only callers through whose credential counts. It stands before every endpoint that belongs
 /// to a tenant, so that one which asks for no scope is still not open.
@@ -23,8 +24,9 @@ pub async fn authenticate(
 ) -> Response {
     match auth.caller(request.headers()).await {
         Ok(caller) => {
+            let tenant = caller.tenant.clone();
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            scope::within(&tenant, next.run(request)).await
         }
         Err(problem) => problem.into_response(),
     }

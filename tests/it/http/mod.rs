@@ -15,6 +15,7 @@ mod hostile;
 mod journey;
 mod layers;
 mod lists;
+mod matrix;
 mod mcp_servers;
 mod memory;
 mod memory_lists;
@@ -35,6 +36,7 @@ mod threads_steps;
 mod tools;
 mod voices;
 mod walk;
+mod walled;
 mod webhooks;
 
 use serde_json::{Value, json};

@@ -14,8 +14,8 @@ use super::{pointers, speaker, without_ids};
 use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
-const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 11] = [
+pub(super) const BOOTSTRAP: &str = "the-key-of-the-walk";
+pub(super) const SCOPES: [&str; 11] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -30,11 +30,11 @@ const SCOPES: [&str; 11] = [
 ];
 
 /// A name as long as an id.
-const SECRET_NAME: &str = "key-00000000000000000000000000000000";
+pub(super) const SECRET_NAME: &str = "key-00000000000000000000000000000000";
 
 /// What an operation takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+pub(super) enum Takes {
     Nothing,
     /// JSON that would be accepted.
     Json(&'static str),
@@ -211,17 +211,17 @@ const EXCEPTIONS: &[(&str, Fault, &str)] = &[
 
 /// An operation as the document has it, with its line of the table.
 #[derive(Debug)]
-struct Operation {
-    id: String,
-    method: String,
-    path: String,
+pub(super) struct Operation {
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) path: String,
     problems: BTreeSet<String>,
-    scope: &'static str,
-    takes: Takes,
+    pub(super) scope: &'static str,
+    pub(super) takes: Takes,
 }
 
 /// The operations of the document, all of which the table must know.
-fn operations() -> Vec<Operation> {
+pub(super) fn operations() -> Vec<Operation> {
     let document = openapi_document();
     let paths = document["paths"].as_object().unwrap();
     let items = paths.iter().flat_map(|(path, item)| {
@@ -246,8 +246,8 @@ fn operation_of(path: &str, method: &str, operation: &Value) -> Operation {
 }
 
 /// A server with a finished run of the default tenant, and keys.
-struct World {
-    app: TestApp,
+pub(super) struct World {
+    pub(super) app: TestApp,
     /// The key of another tenant, which may do everything.
     foreign: String,
     /// Keys of the default tenant that have all scopes but one, by the one that they lack.
@@ -273,7 +273,11 @@ async fn skill_and_server(app: &TestApp) -> (Value, Value) {
 impl World {
     async fn new() -> Self {
         let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
-        let app = app.with_key(BOOTSTRAP);
+        Self::of(app.with_key(BOOTSTRAP)).await
+    }
+
+    /// The same for the tenant whose key a server is asked with.
+    pub(super) async fn of(app: TestApp) -> Self {
         let agent = app.create_agent(&speaker("a", "Hello.")).await;
         let hook = json!({ "url": app.tools.url("hook") });
         let webhook = app.post("/v1/webhooks", &hook).await.expect(201);
@@ -316,10 +320,13 @@ impl World {
 
     /// The operation's path with what is really there.
     fn real_path(&self, operation: &Operation) -> String {
+        self.real(&operation.path)
+    }
+
+    /// A path, or a parameter of one, with what is really there.
+    pub(super) fn real(&self, path: &str) -> String {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        operation
-            .path
-            .replace("{scope}", "agent")
+        path.replace("{scope}", "agent")
             .replace("{owner_id}", &text(&self.agent["id"]))
             .replace("{agent_id}", &text(&self.agent["id"]))
             .replace("{thread_id}", &text(&self.run["thread_id"]))
@@ -419,7 +426,7 @@ impl World {
 }
 
 /// A segment with another last digit when it is an id.
-fn one_off(segment: &str) -> String {
+pub(super) fn one_off(segment: &str) -> String {
     let other = if segment.ends_with('0') { "1" } else { "0" };
     match segment.split_at_checked(35) {
         Some((start, last)) if last.len() == 1 => format!("{start}{other}"),
@@ -482,7 +489,7 @@ fn differences(operation: &Operation, fault: Fault, answer: &Answer) -> Option<S
 }
 
 /// The one answer for what is not there, whatever it is.
-fn not_there() -> Value {
+pub(super) fn not_there() -> Value {
     json!({ "type": "/problems/not-found", "title": "Not found", "status": 404,
             "detail": "nothing is found under this id" })
 }
