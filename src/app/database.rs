@@ -69,7 +69,8 @@ impl Database {
         };
         let system_url = system_url.expose_secret();
         probe(system_url).await?;
-        let store = Store::open(&self.url, split(self.connections.saturating_sub(FOR_ALL.total())))?;
+        let store =
+            Store::open(&self.url, split(self.connections.saturating_sub(FOR_ALL.total())))?;
         Ok(store.with_system(system_url, FOR_ALL)?)
     }
 

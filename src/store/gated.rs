@@ -161,10 +161,7 @@ impl GatedPool {
 
 /// Shows a connection the rows of a tenant, or none. It is asked whether it is alive by that, so that it
 /// costs nothing; what the one before has seen is seen no longer.
-async fn show(
-    connection: &mut PgConnection,
-    tenant: Option<&TenantId>,
-) -> Result<(), sqlx::Error> {
+async fn show(connection: &mut PgConnection, tenant: Option<&TenantId>) -> Result<(), sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT set_config('agentling.tenant', $1, false)",
         tenant.map_or("", TenantId::as_str)

@@ -109,7 +109,8 @@ async fn a_key_stops_working_when_it_expires_and_soon_after_it_is_revoked() {
     clock.advance(Duration::from_millis(1));
     with_key(&app, &short).await.expect_problem(401, "unauthenticated");
 
-    let revoked = keys::revoke(&app.running.store.as_system(), &TenantId::default(), id, clock.now()).await;
+    let revoked =
+        keys::revoke(&app.running.store.as_system(), &TenantId::default(), id, clock.now()).await;
     assert!(revoked.unwrap());
     clock.advance(Duration::from_secs(30));
     with_key(&app, &key).await.expect_problem(401, "unauthenticated");

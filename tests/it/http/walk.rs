@@ -426,7 +426,7 @@ impl World {
 }
 
 /// A segment with another last digit when it is an id.
-pub(super) fn one_off(segment: &str) -> String {
+fn one_off(segment: &str) -> String {
     let other = if segment.ends_with('0') { "1" } else { "0" };
     match segment.split_at_checked(35) {
         Some((start, last)) if last.len() == 1 => format!("{start}{other}"),

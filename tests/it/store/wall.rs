@@ -3,9 +3,7 @@
 use agentling::app::{Running, StartError, Surroundings};
 use agentling::store::{PoolSettings, Store};
 
-use crate::support::{
-    FakeTools, SYSTEM_ROLE, TENANT_ROLE, TestDb, count, execute, test_config,
-};
+use crate::support::{FakeTools, SYSTEM_ROLE, TENANT_ROLE, TestDb, count, execute, test_config};
 
 /// Tables of tenants that are not held, or not as all are.
 const GAPS: &str = "SELECT count(*)
@@ -39,9 +37,14 @@ async fn it_covers_every_table_with_a_tenant_and_those_that_come_later() {
 async fn it_is_applied_again_and_taken_back_and_is_left_out_where_nobody_wants_it() {
     let db = TestDb::plain().await;
     let any = "SELECT count(*) FROM pg_class WHERE relrowsecurity OR relforcerowsecurity";
-    for (wanted, is_on) in
-        [(None, false), (Some(true), true), (Some(true), true), (None, true), (Some(false), false), (None, false)]
-    {
+    for (wanted, is_on) in [
+        (None, false),
+        (Some(true), true),
+        (Some(true), true),
+        (None, true),
+        (Some(false), false),
+        (None, false),
+    ] {
         db.store().migrate_with(wanted).await.unwrap();
         assert_eq!(count(&db, any).await > 0, is_on);
         assert_eq!(count(&db, GAPS).await == 0, is_on);
@@ -72,7 +75,11 @@ async fn a_server_starts_only_behind_a_wall_that_is_there() {
     // It is what makes the roles.
     let walled = TestDb::walled().await;
     let open = TestDb::plain().await;
-    execute(&open, "GRANT ALL ON ALL TABLES IN SCHEMA public TO agentling_tenant, agentling_system").await;
+    execute(
+        &open,
+        "GRANT ALL ON ALL TABLES IN SCHEMA public TO agentling_tenant, agentling_system",
+    )
+    .await;
     let refused = async |db, role, system| {
         let refused = refusal(db, role, system).await;
         match refused {
@@ -93,6 +100,7 @@ async fn a_server_starts_only_behind_a_wall_that_is_there() {
     assert_eq!(refused(&open, TENANT_ROLE, Some(SYSTEM_ROLE)).await, "no wall");
     assert_eq!(refused(&open, owner, None).await, "");
     assert_eq!(refused(&walled, TENANT_ROLE, None).await, "hidden");
-    execute(&walled, "ALTER TABLE run NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY").await;
+    execute(&walled, "ALTER TABLE run NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY")
+        .await;
     assert_eq!(refused(&walled, TENANT_ROLE, Some(SYSTEM_ROLE)).await, "no wall", "of one table");
 }

@@ -202,9 +202,7 @@ pub(super) fn holds(condition: &Expr, level: &Level<'_>) -> BTreeSet<usize> {
     use sqlparser::ast::{BinaryOperator as Op, InTarget};
     match condition {
         Expr::Nested(inner) => holds(inner, level),
-        Expr::BinaryOp { left, op: Op::And, right } => {
-            &holds(left, level) | &holds(right, level)
-        }
+        Expr::BinaryOp { left, op: Op::And, right } => &holds(left, level) | &holds(right, level),
         Expr::BinaryOp { left, op: Op::Or, right } => &holds(left, level) & &holds(right, level),
         Expr::BinaryOp { left, op: Op::Eq, right } => {
             let pairs = parts(left).into_iter().zip(parts(right));

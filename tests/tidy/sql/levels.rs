@@ -65,13 +65,7 @@ pub(super) struct Level<'a> {
 
 impl<'a> Level<'a> {
     pub(super) const fn outermost(law: &'a Law<'a>) -> Self {
-        Self {
-            law,
-            outer: None,
-            place: String::new(),
-            ctes: Vec::new(),
-            relations: Vec::new(),
-        }
+        Self { law, outer: None, place: String::new(), ctes: Vec::new(), relations: Vec::new() }
     }
 
     pub(super) fn below(&'a self) -> Self {
@@ -180,7 +174,9 @@ impl<'a> Level<'a> {
             }
             TableFactor::Table { alias, .. }
             | TableFactor::Function { alias, .. }
-            | TableFactor::UNNEST { alias, .. } => (function(factor, alias.as_ref()), self.nested(factor)),
+            | TableFactor::UNNEST { alias, .. } => {
+                (function(factor, alias.as_ref()), self.nested(factor))
+            }
             // A tenant table in anything else is one that is counted and not seen.
             _ => (Relation::other(String::new(), Vec::new()), Read::default()),
         }

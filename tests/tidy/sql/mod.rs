@@ -172,9 +172,9 @@ type Text<'a> = (&'a str, usize, &'a str);
 
 fn texts(files: &[File]) -> Vec<Text<'_>> {
     let in_file = |file| statements(file).into_iter().map(|(line, text)| (line, text.trim()));
-    let texts = files.iter().flat_map(|file| {
-        in_file(file).map(|(line, text)| (file.path.as_str(), line, text))
-    });
+    let texts = files
+        .iter()
+        .flat_map(|file| in_file(file).map(|(line, text)| (file.path.as_str(), line, text)));
     texts.collect()
 }
 
@@ -290,30 +290,66 @@ fn a_table_of_any_tenant_is_found_wherever_it_stands() {
         ("SELECT x FROM run r JOIN step s USING (x) WHERE r.tenant_id = $1", "step s"),
         ("SELECT x FROM run r LEFT JOIN step s ON s.tenant_id = $1 AND r.tenant_id = $1", "run r"),
         ("SELECT x FROM run r, step s WHERE r.tenant_id = s.tenant_id", "run r, step s"),
-        ("SELECT x FROM run r, step s, thread t WHERE r.tenant_id = $1 AND t.tenant_id = s.tenant_id", "step s, thread t"),
-        ("SELECT x FROM run r WHERE EXISTS (SELECT FROM step s WHERE s.tenant_id = $1 AND r.tenant_id = $1)", "run r"),
-        ("SELECT x FROM run r WHERE r.tenant_id = $1 AND EXISTS (SELECT FROM step s WHERE s.x = r.x)", "step s"),
+        (
+            "SELECT x FROM run r, step s, thread t WHERE r.tenant_id = $1 AND t.tenant_id = s.tenant_id",
+            "step s, thread t",
+        ),
+        (
+            "SELECT x FROM run r WHERE EXISTS (SELECT FROM step s WHERE s.tenant_id = $1 AND r.tenant_id = $1)",
+            "run r",
+        ),
+        (
+            "SELECT x FROM run r WHERE r.tenant_id = $1 AND EXISTS (SELECT FROM step s WHERE s.x = r.x)",
+            "step s",
+        ),
         ("SELECT x FROM run r WHERE r.tenant_id = $1 AND r.x IN (SELECT x FROM step)", "step"),
         ("SELECT (SELECT max(x) FROM step) FROM run r WHERE r.tenant_id = $1", "step"),
         ("SELECT x FROM run WHERE tenant_id = $1 ORDER BY (SELECT x FROM step)", "step"),
         ("SELECT x FROM run WHERE tenant_id = $1 LIMIT (SELECT count(*) FROM step)", "step"),
-        ("SELECT count(*) FROM run WHERE tenant_id = $1 GROUP BY x HAVING x > (SELECT max(x) FROM step)", "step"),
-        ("SELECT x FROM run r JOIN step s ON s.tenant_id = $1 AND s.x IN (SELECT x FROM thread) WHERE r.tenant_id = $1", "thread"),
+        (
+            "SELECT count(*) FROM run WHERE tenant_id = $1 GROUP BY x HAVING x > (SELECT max(x) FROM step)",
+            "step",
+        ),
+        (
+            "SELECT x FROM run r JOIN step s ON s.tenant_id = $1 AND s.x IN (SELECT x FROM thread) WHERE r.tenant_id = $1",
+            "thread",
+        ),
         ("WITH a AS (SELECT x FROM run) SELECT x FROM a WHERE tenant_id = $1", "a/run"),
-        ("WITH a AS (SELECT 1), b AS (DELETE FROM step WHERE x = $1 RETURNING x) SELECT 1", "b/step"),
-        ("WITH RECURSIVE a (t) AS (SELECT tenant_id FROM run WHERE tenant_id = $1 UNION ALL SELECT r.tenant_id FROM run r JOIN a ON a.x = r.x) SELECT 1 FROM step s JOIN a ON a.t = s.tenant_id", "a/run r, step s"),
+        (
+            "WITH a AS (SELECT 1), b AS (DELETE FROM step WHERE x = $1 RETURNING x) SELECT 1",
+            "b/step",
+        ),
+        (
+            "WITH RECURSIVE a (t) AS (SELECT tenant_id FROM run WHERE tenant_id = $1 UNION ALL SELECT r.tenant_id FROM run r JOIN a ON a.x = r.x) SELECT 1 FROM step s JOIN a ON a.t = s.tenant_id",
+            "a/run r, step s",
+        ),
         ("SELECT x FROM (SELECT tenant_id FROM run) r WHERE r.tenant_id = $1", "run"),
-        ("SELECT x FROM run r CROSS JOIN LATERAL (SELECT x FROM step s WHERE s.x = r.x) l WHERE r.tenant_id = $1", "step s"),
+        (
+            "SELECT x FROM run r CROSS JOIN LATERAL (SELECT x FROM step s WHERE s.x = r.x) l WHERE r.tenant_id = $1",
+            "step s",
+        ),
         ("SELECT x FROM run WHERE tenant_id = $1 UNION SELECT x FROM step", "step"),
-        ("SELECT x FROM run WHERE (tenant_id, x) IN (SELECT x, tenant_id FROM step WHERE tenant_id = $1)", "run"),
-        ("SELECT x FROM run WHERE (tenant_id, x) NOT IN (SELECT tenant_id, x FROM step WHERE tenant_id = $1)", "run"),
+        (
+            "SELECT x FROM run WHERE (tenant_id, x) IN (SELECT x, tenant_id FROM step WHERE tenant_id = $1)",
+            "run",
+        ),
+        (
+            "SELECT x FROM run WHERE (tenant_id, x) NOT IN (SELECT tenant_id, x FROM step WHERE tenant_id = $1)",
+            "run",
+        ),
         ("SELECT w.x FROM unnest($1::text[]) w (tenant_id) JOIN run r ON r.x = w.x", "run r"),
         ("INSERT INTO run (x) VALUES ($1)", "run"),
         ("INSERT INTO run (tenant_id, x) VALUES ($1, $2), ('b', $3)", "run"),
         ("INSERT INTO run VALUES ($1, $2)", "run"),
-        ("INSERT INTO run (tenant_id, x) SELECT x, tenant_id FROM step WHERE tenant_id = $1", "run"),
+        (
+            "INSERT INTO run (tenant_id, x) SELECT x, tenant_id FROM step WHERE tenant_id = $1",
+            "run",
+        ),
         ("INSERT INTO run (tenant_id, x) SELECT $1, x FROM step", "step"),
-        ("INSERT INTO run (tenant_id, x) VALUES ($1, $2) ON CONFLICT (x) DO UPDATE SET x = 1", "run on conflict"),
+        (
+            "INSERT INTO run (tenant_id, x) VALUES ($1, $2) ON CONFLICT (x) DO UPDATE SET x = 1",
+            "run on conflict",
+        ),
         ("INSERT INTO run (tenant_id, x) VALUES ($1, (SELECT x FROM step))", "step"),
         ("INSERT INTO run (tenant_id, x) VALUES ($1, $2) RETURNING (SELECT x FROM step)", "step"),
         ("UPDATE run SET x = 1 WHERE x = $1", "run"),
@@ -323,8 +359,14 @@ fn a_table_of_any_tenant_is_found_wherever_it_stands() {
         ("UPDATE run r SET x = s.x FROM step s WHERE s.tenant_id = $1", "run r"),
         ("DELETE FROM run", "run"),
         ("DELETE FROM run r USING step s WHERE r.tenant_id = $1 AND s.x = r.x", "step s"),
-        ("DELETE FROM run WHERE (tenant_id, x) IN (SELECT tenant_id, x FROM run WHERE x < now())", "run"),
-        ("SELECT x FROM run r FULL JOIN step s ON s.tenant_id = r.tenant_id WHERE r.tenant_id = $1", "step s"),
+        (
+            "DELETE FROM run WHERE (tenant_id, x) IN (SELECT tenant_id, x FROM run WHERE x < now())",
+            "run",
+        ),
+        (
+            "SELECT x FROM run r FULL JOIN step s ON s.tenant_id = r.tenant_id WHERE r.tenant_id = $1",
+            "step s",
+        ),
     ] {
         assert_eq!(judged(sql), found, "{sql}");
     }
@@ -353,7 +395,8 @@ fn what_is_found_is_said_with_its_line_and_an_exception_counts_for_its_table_onl
 
 #[test]
 fn a_statement_that_the_compiler_does_not_check_is_found() {
-    let text = "fn f() {\n q(\"SELECT 1\");\n q(\"SELECT 2\");\n QueryBuilder::new(\"SELECT 1\");\n}\n";
+    let text =
+        "fn f() {\n q(\"SELECT 1\");\n q(\"SELECT 2\");\n QueryBuilder::new(\"SELECT 1\");\n}\n";
     let file = File::new("src/store/x.rs", text);
     let sent = [Sent { path: String::new(), line: 1, sql: "SELECT 1 + 1".to_owned() }];
     bites(&unchecked(&file, &sent, &[]), "a statement that", &[3, 4]);
@@ -366,7 +409,10 @@ fn a_statement_that_the_compiler_does_not_check_is_found() {
 #[test]
 fn what_the_parser_does_not_know_hides_nothing() {
     for (sql, found) in [
-        ("SELECT x FROM run r, step s WHERE r.tenant_id = $1 FOR NO KEY UPDATE OF r, s SKIP LOCKED", "step s"),
+        (
+            "SELECT x FROM run r, step s WHERE r.tenant_id = $1 FOR NO KEY UPDATE OF r, s SKIP LOCKED",
+            "step s",
+        ),
         ("SELECT x FROM run WHERE tenant_id = $1 FOR KEY SHARE", ""),
         ("SELECT x FROM step s, ROWS FROM (f($1), g(h($2))) AS q(x) WHERE s.x = q.x", "step s"),
         ("SELECT x FROM ROWS FROM (f((SELECT x FROM run))) AS q(x)", "a query among functions"),
