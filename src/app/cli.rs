@@ -15,7 +15,7 @@ use crate::config::{Config, Source, settings_help};
 use crate::domain::model::Provider;
 use crate::domain::redaction::RedactionChannel;
 use crate::engine::redaction::Redactor;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::{http, telemetry};
 
 /// The agent server that can prove what the model saw and what the agent did.
@@ -33,7 +33,7 @@ enum Command {
     /// Serve, create a demo agent with a real tool, run it, and say what to try next.
     Demo(DemoArgs),
     /// Bring the database schema up to date.
-    Migrate,
+    Migrate(MigrateArgs),
     /// Write the OpenAPI document to standard output.
     Openapi,
     /// Create, list and revoke API keys.
@@ -51,6 +51,21 @@ struct ServeArgs {
     /// Leave the schema as it is; for servers whose database role may not change it.
     #[arg(long)]
     no_migrate: bool,
+}
+
+#[derive(Debug, Args)]
+struct MigrateArgs {
+    /// Also keep tenants apart by row-level security, or no longer.
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    row_level_security: Option<bool>,
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("on or off".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -113,7 +128,7 @@ fn perform(command: Command, config: &Config) -> Result<(), String> {
         Command::Health => health(config),
         Command::Serve(args) => on_database(config, Database::start, async |store| {
             if !args.no_migrate {
-                store.migrate().await?;
+                migrate(&store).await?;
             }
             run_server(config, store).await
         }),
@@ -125,21 +140,26 @@ fn perform(command: Command, config: &Config) -> Result<(), String> {
                 demo::run(config, store, model).await
             })
         }
-        Command::Migrate => on_database(config, Database::attach, async |store| {
-            store.migrate().await?;
+        Command::Migrate(args) => on_database(config, Database::attach, async |store| {
+            store.migrate_with(args.row_level_security).await?;
             Ok(())
         }),
         Command::Keys(command) => on_database(config, Database::attach, async |store| {
-            store.migrate().await?;
-            let said = keys::run(config, &store, command).await?;
+            migrate(&store).await?;
+            let said = keys::run(config, &store.as_system(), command).await?;
             print(&said).map_err(|error| StartError::Io(std::io::Error::other(error)))
         }),
         Command::Secrets(command) => on_database(config, Database::attach, async |store| {
-            store.migrate().await?;
-            let said = secrets::run(config, &store, command).await?;
+            migrate(&store).await?;
+            let said = secrets::run(config, &store.as_system(), command).await?;
             print(&said).map_err(|error| StartError::Io(std::io::Error::other(error)))
         }),
     }
+}
+
+/// Brings the schema up to date, unless the roles are those that may not.
+async fn migrate(store: &Store) -> Result<(), StoreError> {
+    if store.is_walled() { Ok(()) } else { store.migrate().await }
 }
 
 /// How long connections may take to close at the end.

@@ -99,6 +99,18 @@ pub enum StartError {
         /// How many.
         n_left: u64,
     },
+    /// Row-level security hides from the server what it must see.
+    #[error(
+        "row-level security hides rows from the role of DATABASE_URL: name one that sees all in \
+         AGENTLING_SYSTEM_DATABASE_URL"
+    )]
+    Hidden,
+    /// Row-level security does not do what the settings say.
+    #[error(
+        "the roles of DATABASE_URL and AGENTLING_SYSTEM_DATABASE_URL are not those of row-level security: \
+         call `agentling migrate --row-level-security on` and see the README"
+    )]
+    NoWall,
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),

@@ -46,6 +46,7 @@ impl Running {
             .map_err(|source| StartError::Listen { address: listen, source })?;
         let address = listener.local_addr()?;
         let listener = wait_for_schema(listener, config, &store, around).await?;
+        refuse_if_not_walled(&store).await?;
         refuse_if_open(config, &store).await?;
         refuse_if_too_many(config, &store).await?;
         let engine = super::engine(config, &store, around).await?;
@@ -106,6 +107,17 @@ async fn wait_for_schema(
     let patience = patience(config, config.engine.drain);
     serve(meanwhile, router, migrated, patience).await?;
     Ok(TcpListener::from_std(listener)?)
+}
+
+/// Row-level security is there when the settings say so, or not there at all. What is half there looks like
+/// a database without rows, or like one in which tenants are kept apart.
+async fn refuse_if_not_walled(store: &Store) -> Result<(), StartError> {
+    let wall = store.wall().await?;
+    match (store.is_walled(), wall.holds_tenants, wall.system_sees_all) {
+        (true, true, true) | (false, _, true) => Ok(()),
+        (true, ..) => Err(StartError::NoWall),
+        (false, ..) => Err(StartError::Hidden),
+    }
 }
 
 async fn refuse_if_open(config: &Config, store: &Store) -> Result<(), StartError> {

@@ -55,6 +55,7 @@ pub static SETTINGS: LazyLock<Vec<Setting>> =
 
 const BEFORE_KEYS: &[Setting] = &[
     database::URL,
+    database::SYSTEM_URL,
     database::DATA_DIR,
     database::PG_BIN,
     database::CONNECTIONS,
@@ -216,7 +217,8 @@ impl Config {
         let (database, providers) = (database?, providers?);
         let sealing = secret_keys.iter().map(|(_, key)| key);
         let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
-        let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
+        let databases = database.url.iter().chain(&database.system_url);
+        let redaction = redaction?.and(providers.secrets().chain(own), databases);
         Some(Self {
             http: http?,
             streams: streams?,

@@ -61,13 +61,13 @@ impl Redaction {
     pub(super) fn and<'s>(
         mut self,
         credentials: impl IntoIterator<Item = &'s SecretString>,
-        database: Option<&SecretString>,
+        databases: impl IntoIterator<Item = &'s SecretString>,
     ) -> Self {
         let long = |secret: &&SecretString| secret.expose_secret().len() >= SECRET_LEN_MIN;
         self.credentials.extend(credentials.into_iter().filter(long).cloned());
-        let url = database.and_then(|url| Url::parse(url.expose_secret()).ok());
-        let password = url.as_ref().and_then(Url::password).map(SecretString::from);
-        self.credentials.extend(password.filter(|password| long(&password)));
+        let urls = databases.into_iter().filter_map(|url| Url::parse(url.expose_secret()).ok());
+        let passwords = urls.filter_map(|url| url.password().map(SecretString::from));
+        self.credentials.extend(passwords.filter(|password| long(&password)));
         self
     }
 }

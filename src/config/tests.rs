@@ -87,6 +87,20 @@ fn a_secret_does_not_show_in_debug_output() {
 }
 
 #[test]
+fn two_roles_are_those_of_one_database_and_have_pools_each() {
+    let two = [("AGENTLING_SYSTEM_DATABASE_URL", "postgres://s@h/d")];
+    assert_eq!(
+        read(&two).unwrap_err(),
+        ["AGENTLING_SYSTEM_DATABASE_URL goes with DATABASE_URL: a private database has one role"]
+    );
+    let two = [two[0], ("DATABASE_URL", "postgres://u@h/d")];
+    assert!(read(&two).is_ok());
+    let few = [two[0], two[1], ("AGENTLING_DB_CONNECTIONS", "7")];
+    let refused = ["AGENTLING_DB_CONNECTIONS must be at least 8 for two roles"];
+    assert_eq!(read(&few).unwrap_err(), refused);
+}
+
+#[test]
 fn an_empty_value_counts_as_absent() {
     let config = read(&[("DATABASE_URL", ""), ("AGENTLING_LISTEN", "")]).unwrap();
     assert!(config.database.url.is_none());
@@ -236,7 +250,8 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     let keys: Vec<_> = SETTINGS
         .iter()
         .filter(|setting| setting.secret)
-        .filter(|setting| !["DATABASE_URL", "AGENTLING_SECRET_KEYS"].contains(&setting.name))
+        .filter(|setting| !setting.name.ends_with("DATABASE_URL"))
+        .filter(|setting| setting.name != "AGENTLING_SECRET_KEYS")
         .map(|setting| (setting.name, format!("canary-{}", setting.name)))
         .collect();
     let pairs: Vec<_> = keys.iter().map(|(name, key)| (*name, key.as_str())).collect();
@@ -360,6 +375,7 @@ fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
             ("OPENAI_API_KEY", "ollama"),
             ("AGENTLING_API_KEY", "0123456789abcdef"),
             ("DATABASE_URL", "postgres://u:fedcba9876543210@h/d"),
+            ("AGENTLING_SYSTEM_DATABASE_URL", "postgres://s:0f1e2d3c4b5a6978@h/d"),
         ])
     };
     let rule = r#"{"kind":"value","name":"partner","value_env":"PARTNER_KEY"}"#;
@@ -367,7 +383,7 @@ fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
     assert_eq!(redaction.rules[0].rule_name(), "partner");
     let secrets: Vec<&str> =
         redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
-    assert_eq!(secrets, ["0123456789abcdef", "fedcba9876543210"]);
+    assert_eq!(secrets, ["0123456789abcdef", "fedcba9876543210", "0f1e2d3c4b5a6978"]);
     let list = r#"[{"kind":"value","name":"A","value":"hunter22"},
         {"kind":"value","name":"b","value_env":"NO_SUCH"},{"kind":"value","name":"c","value":7}]"#;
     let found = read_file(list).unwrap_err();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Context;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::store::chores::{self, Chore, Mark};
-use crate::store::{StoreError, memory_items, retention};
+use crate::store::{StoreError, memory_items, retention, scope};
 
 /// How long a replica has for a portion before another one goes on from where it began.
 const PORTION: Duration = Duration::from_mins(5);
@@ -87,7 +87,7 @@ async fn do_threads(
             // The portion is begun again elsewhere.
             return Ok(Some(mark.clone()));
         }
-        forget(context, chore, (tenant, *thread), age).await;
+        scope::within(tenant, forget(context, chore, (tenant, *thread), age)).await;
     }
     Ok(portion.next)
 }

@@ -28,7 +28,7 @@ use crate::store::agents::{self, AgentRef};
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::store::runs::NewRun;
-use crate::store::{StoreError, erasure, sub_runs};
+use crate::store::{StoreError, erasure, scope, sub_runs};
 use crate::tools::ToolSet;
 
 /// How long a look for an agent waits before it is tried again while the database is away.
@@ -243,7 +243,7 @@ async fn cancel_abandoned(
     of: Option<(&TenantId, RunId)>,
 ) -> Result<(), StoreError> {
     for (tenant, run) in sub_runs::abandoned(context.store(), of).await? {
-        match steer::cancel(context, &tenant, run).await {
+        match scope::within(&tenant, steer::cancel(context, &tenant, run)).await {
             Ok(_) | Err(AgentlingError::RunAlreadyTerminal { .. }) => {}
             // The others are not to wait for that.
             Err(error) => tracing::warn!(%run, %error, "a sub-run was not cancelled"),
@@ -262,7 +262,8 @@ pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
 pub(super) async fn tell(context: &Context) -> Result<u64, StoreError> {
     let mut n_told = 0;
     for (tenant, run) in sub_runs::untold(context.store()).await? {
-        match sub_runs::tell(context.store(), &tenant, run, context.now()).await {
+        let telling = sub_runs::tell(context.store(), &tenant, run, context.now());
+        match scope::within(&tenant, telling).await {
             Ok(()) => n_told += 1,
             Err(error) => tracing::warn!(%run, %error, "the end of a sub-run was not told"),
         }
@@ -273,7 +274,8 @@ pub(super) async fn tell(context: &Context) -> Result<u64, StoreError> {
 /// Erases what is left of sub-runs with their parents. Each by itself: none keeps another.
 pub(super) async fn erase_orphans(context: &Context) -> Result<(), StoreError> {
     for (tenant, thread) in sub_runs::orphans(context.store()).await? {
-        match erasure::thread(context.store(), &tenant, thread, context.now()).await {
+        let erasing = erasure::thread(context.store(), &tenant, thread, context.now());
+        match scope::within(&tenant, erasing).await {
             // Somebody may have been faster, and have gone on with it.
             Ok(_) | Err(StoreError::Conflict(_)) => {}
             Err(error) => tracing::warn!(%thread, %error, "what a sub-run has left was not erased"),

@@ -340,7 +340,7 @@ pub async fn wake_overdue(store: &Store) -> Result<u64, StoreError> {
           WHERE r.tenant_id = o.tenant_id
             AND r.run_id = o.run_id"
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

@@ -58,7 +58,7 @@ pub async fn take(
         chore.label(),
         interval(at_most)
     )
-    .fetch_optional(store.worker())
+    .fetch_optional(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(row.map(|row| Mark { tenant: row.after_tenant, thread: row.after_id }))
@@ -83,7 +83,7 @@ pub async fn put_back(
         mark.tenant,
         mark.thread
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())

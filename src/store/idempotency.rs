@@ -190,7 +190,7 @@ pub async fn forget_old(store: &Store) -> Result<u64, StoreError> {
                  LIMIT 1000)",
         interval(KEPT)
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

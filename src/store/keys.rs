@@ -88,7 +88,7 @@ pub async fn find(store: &Store, id: KeyId) -> Result<Option<StoredKey>, StoreEr
           WHERE key_id = $1",
         id.uuid()
     )
-    .fetch_optional(store.critical())
+    .fetch_optional(store.system().critical())
     .await
     .map_err(StoreError::of_read)?
     .map(StoredKey::try_from)
@@ -102,7 +102,7 @@ pub async fn find(store: &Store, id: KeyId) -> Result<Option<StoredKey>, StoreEr
 /// When the database does not answer.
 pub async fn any(store: &Store) -> Result<bool, StoreError> {
     sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM api_key) AS "any!""#)
-        .fetch_one(store.critical())
+        .fetch_one(store.system().critical())
         .await
         .map_err(StoreError::of_read)
 }
@@ -370,11 +370,11 @@ pub async fn shared_secret(
         name,
         &offered[..]
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     let value = sqlx::query_scalar!("SELECT value FROM server_secret WHERE name = $1", name)
-        .fetch_one(store.critical())
+        .fetch_one(store.system().critical())
         .await
         .map_err(StoreError::of_read)?;
     value.try_into().map_err(|_| At { table: "server_secret", id: &name }.wrong("value"))

@@ -59,7 +59,7 @@ pub async fn look(
         with_bodies,
         PORTION
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     let is_last = i64::try_from(rows.len()).unwrap_or(PORTION) < PORTION;
@@ -193,7 +193,7 @@ pub async fn forget_deliveries(store: &Store, age: Duration) -> Result<u64, Stor
         interval(age),
         PORTION
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

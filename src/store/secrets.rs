@@ -259,7 +259,7 @@ pub async fn stale_keys(
         name,
         kek_id
     )
-    .fetch_all(store.api())
+    .fetch_all(store.system().api())
     .await
     .map_err(StoreError::of_read)?;
     let read = rows.into_iter().map(|row| {

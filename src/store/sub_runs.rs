@@ -225,7 +225,7 @@ pub async fn untold(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreError>
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     rows.into_iter().map(|row| placed(&row.tenant_id, row.run_id)).collect()
@@ -285,7 +285,7 @@ pub async fn abandoned(
         tenant.map(TenantId::as_str),
         parent.map(RunId::uuid)
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     rows.into_iter().map(|row| placed(&row.tenant_id, row.run_id)).collect()
@@ -366,7 +366,7 @@ pub async fn orphans(store: &Store) -> Result<Vec<(TenantId, ThreadId)>, StoreEr
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     rows.into_iter().map(|row| placed(&row.tenant_id, row.thread_id)).collect()

@@ -26,7 +26,7 @@ pub async fn forget_expired(store: &Store) -> Result<u64, StoreError> {
                    FOR UPDATE SKIP LOCKED)",
         PORTION
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     let versions = sqlx::query!(
@@ -44,7 +44,7 @@ pub async fn forget_expired(store: &Store) -> Result<u64, StoreError> {
                  LIMIT $1)",
         PORTION
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(items.rows_affected() + versions.rows_affected())
@@ -69,7 +69,7 @@ pub async fn forget_versions(store: &Store, age: Duration) -> Result<u64, StoreE
         interval(age),
         PORTION
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     let versions = sqlx::query!(
@@ -88,7 +88,7 @@ pub async fn forget_versions(store: &Store, age: Duration) -> Result<u64, StoreE
         interval(age),
         PORTION
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(items.rows_affected() + versions.rows_affected())

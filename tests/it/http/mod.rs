@@ -19,6 +19,7 @@ mod journey;
 mod keys;
 mod layers;
 mod lists;
+mod matrix;
 mod mcp_servers;
 mod memory;
 mod memory_generated;
@@ -46,6 +47,7 @@ mod threads_steps;
 mod tools;
 mod voices;
 mod walk;
+mod walled;
 mod webhooks;
 
 use serde_json::{Value, json};

@@ -14,8 +14,8 @@ use super::{pointers, speaker, without_ids};
 use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
-const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 11] = [
+pub(super) const BOOTSTRAP: &str = "the-key-of-the-walk";
+pub(super) const SCOPES: [&str; 11] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -30,11 +30,11 @@ const SCOPES: [&str; 11] = [
 ];
 
 /// A name as long as an id.
-const SECRET_NAME: &str = "key-00000000000000000000000000000000";
+pub(super) const SECRET_NAME: &str = "key-00000000000000000000000000000000";
 
 /// What an operation takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+pub(super) enum Takes {
     Nothing,
     /// JSON that would be accepted.
     Json(&'static str),
@@ -233,17 +233,17 @@ const EXCEPTIONS: &[(&str, Fault, &str)] = &[
 
 /// An operation as the document has it, with its line of the table.
 #[derive(Debug)]
-struct Operation {
-    id: String,
-    method: String,
-    path: String,
+pub(super) struct Operation {
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) path: String,
     problems: BTreeSet<String>,
-    scope: &'static str,
-    takes: Takes,
+    pub(super) scope: &'static str,
+    pub(super) takes: Takes,
 }
 
 /// The operations of the document, all of which the table must know.
-fn operations() -> Vec<Operation> {
+pub(super) fn operations() -> Vec<Operation> {
     let document = openapi_document();
     let paths = document["paths"].as_object().unwrap();
     let items = paths.iter().flat_map(|(path, item)| {
@@ -268,8 +268,8 @@ fn operation_of(path: &str, method: &str, operation: &Value) -> Operation {
 }
 
 /// A server with a finished run of the default tenant, and keys.
-struct World {
-    app: TestApp,
+pub(super) struct World {
+    pub(super) app: TestApp,
     /// The key of another tenant, which may do everything.
     foreign: String,
     /// Keys of the default tenant that have all scopes but one, by the one that they lack.
@@ -307,7 +307,11 @@ async fn lacking(app: &TestApp) -> Vec<(&'static str, String)> {
 impl World {
     async fn new() -> Self {
         let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
-        let app = app.with_key(BOOTSTRAP);
+        Self::of(app.with_key(BOOTSTRAP)).await
+    }
+
+    /// The same for the tenant whose key a server is asked with.
+    pub(super) async fn of(app: TestApp) -> Self {
         let agent = app.create_agent(&speaker("a", "Hello.")).await;
         let hook = json!({ "url": app.tools.url("hook") });
         let webhook = app.post("/v1/webhooks", &hook).await.expect(201);
@@ -348,12 +352,16 @@ impl World {
 
     /// The operation's path with what is really there.
     fn real_path(&self, operation: &Operation) -> String {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
         let is_on_item =
             operation.path.starts_with("/v1/memory/items") && operation.method != "POST";
         let query = if is_on_item { ITEM_QUERY } else { "" };
-        format!("{}{query}", operation.path)
-            .replace("{scope}", "agent")
+        format!("{}{query}", self.real(&operation.path))
+    }
+
+    /// A path, or a parameter of one, with what is really there.
+    pub(super) fn real(&self, path: &str) -> String {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        path.replace("{scope}", "agent")
             .replace("{owner_id}", &text(&self.agent["id"]))
             .replace("{agent_id}", &text(&self.agent["id"]))
             .replace("{thread_id}", &text(&self.run["thread_id"]))
@@ -520,7 +528,7 @@ fn differences(operation: &Operation, fault: Fault, answer: &Answer) -> Option<S
 }
 
 /// The one answer for what is not there, whatever it is.
-fn not_there() -> Value {
+pub(super) fn not_there() -> Value {
     json!({ "type": "/problems/not-found", "title": "Not found", "status": 404,
             "detail": "nothing is found under this id" })
 }

@@ -41,7 +41,7 @@ pub(crate) use app::{Answer, TestApp, config_at, test_config, tool, with_json};
 pub(crate) use capture::Capture;
 pub(crate) use child::{Child, Errand};
 pub(crate) use clock::ManualClock;
-pub(crate) use cluster::{TestDb, open_to_all, search_path};
+pub(crate) use cluster::{SYSTEM_ROLE, TENANT_ROLE, TestDb, open_to_all, search_path};
 pub(crate) use dns::{FakeDns, Question, Record};
 pub(crate) use endless::{Endless, EndlessAnswer};
 pub(crate) use fake_mcp::{Call, FakeMcp, tool_listed};
