@@ -16,9 +16,11 @@ mod clients;
 mod dns;
 mod peer;
 mod policy;
+mod reach;
 #[cfg(test)]
 mod tests;
 
 pub use address::Network;
 pub use clients::{Clients, MAX_HEADER_BYTES, SetupError, guard, refusal_in};
 pub use policy::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry, Route};
+pub use reach::Reached;
