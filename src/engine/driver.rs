@@ -103,7 +103,7 @@ impl Driver {
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
-            inbox: Inbox::of(&loaded),
+            inbox: Inbox::of(&context, &claim, &loaded).await,
             purse: Purse::of(&context, &claim, &loaded).await?,
             performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
             family: Family::of(&claim.tenant, &loaded),
@@ -302,7 +302,10 @@ impl Driver {
                 let known = (self.state.n_messages(), signals);
                 self.inbox.read_messages(context, claim, known).await?;
             }
-            Appended::AnswersWait => self.inbox.read_answers(context, claim, signals).await?,
+            Appended::AnswersWait => {
+                let known = (self.state.turn(), signals);
+                self.inbox.read_answers(context, claim, known).await?;
+            }
             Appended::BudgetSet => self.purse.open(),
             Appended::BudgetExhausted => {
                 self.purse.refused(context, claim, (signals, &batch.draws.draws)).await?;

@@ -32,6 +32,7 @@ pub mod retention;
 mod run_row;
 pub mod runs;
 pub mod schedules;
+pub mod secret_uses;
 pub mod secrets;
 pub mod skills;
 pub mod steer;
