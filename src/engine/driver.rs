@@ -266,6 +266,7 @@ impl Driver {
         batch.despite_cancel = input == Input::Cancelled;
         let (here, held) = ((&context, self.performer.tools()), (&self.claim, &self.signals));
         batch.sub_runs = self.family.started(here, held, (records, &state)).await?;
+        batch.given_up = sub_runs::given_up(&records, &self.state);
         batch.parent.clone_from(&self.family.parent);
         match self.append(&batch).await? {
             Appended::Stored => {
@@ -280,6 +281,7 @@ impl Driver {
                 self.context.hints.changed(self.claim.run);
                 self.log_failure();
                 self.purse.stored(&context, &self.claim, &batch).await;
+                sub_runs::pass_end_on(&context, &batch.given_up);
                 if batch.concerns_others() {
                     context.claimable();
                 }
