@@ -278,6 +278,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
             | Conflict::SkillNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }
+            | Conflict::SecretInUse { .. }
             | Conflict::IdempotencyKeyReused
             | Conflict::Stale,
         )

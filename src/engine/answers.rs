@@ -1,6 +1,6 @@
 //! Answers of callers to calls that wait.
 
-use super::Context;
+use super::{Context, masks};
 use crate::domain::id::{CallId, KeyId, RunId, TenantId};
 use crate::domain::run::Run;
 use crate::domain::wait::{CallAnswer, WaitReason};
@@ -19,7 +19,7 @@ pub struct Answers {
 }
 
 /// Puts answers into the inbox of a run. Results may be posted again as they were; a decision or a
-/// resolution is made once, also the same.
+/// resolution is made once, also the same. A secret that the run knows is stored in none of them.
 pub(super) async fn give(
     context: &Context,
     tenant: &TenantId,
@@ -27,6 +27,11 @@ pub(super) async fn give(
     given: Answers,
 ) -> Result<Run, AgentlingError> {
     let Answers { reason, mut answers, key } = given;
+    if answers.iter().any(|(_, answer)| masks::says_something(answer)) {
+        // The same answer becomes the same once more, so that it may be repeated.
+        let mask = masks::of_run(context, tenant, run).await?;
+        answers.iter_mut().for_each(|(_, answer)| mask.answer(answer));
+    }
     answers.iter_mut().for_each(|(_, answer)| context.parts.toolbox.scrub(answer));
     let may_repeat = reason == WaitReason::ToolResults;
     let new = NewAnswers { reason, answers, may_repeat, key, now: context.now() };

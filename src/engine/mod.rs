@@ -33,6 +33,7 @@ mod journal;
 mod keeping;
 mod leases;
 mod load;
+mod masks;
 mod observer;
 mod perform;
 mod predecessor;

@@ -9,6 +9,7 @@ use super::compaction::{Compactor, Shortening, shorten};
 pub(super) use super::done::Done;
 use super::feed::Publisher;
 use super::leases::Freshness;
+use super::masks::Masks;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
@@ -51,6 +52,7 @@ pub(super) struct Performer {
     began: (u32, Duration),
     compactor: Compactor,
     family: Family,
+    masks: Masks,
     in_flight: Option<InFlight>,
 }
 
@@ -75,6 +77,7 @@ impl Performer {
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
             family: Family::of(&claim.tenant, loaded),
+            masks: Masks::of(&claim.tenant, loaded),
             in_flight: None,
         }
     }
@@ -152,19 +155,24 @@ impl Performer {
             Effect::CallTool { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
                 let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
-                let freshness = self.freshness.clone();
+                let (freshness, masks) = (self.freshness.clone(), self.masks.at(state.turn()));
                 Box::pin(async move {
                     let attempt = request.attempt;
                     freshness.fresh().await;
-                    let outcome = context.parts.toolbox.call(&tools, &request).await;
+                    let others = masks.get(&context);
+                    let outcome = context.parts.toolbox.call_among(&tools, &request, others).await;
                     Done::of(effect, Input::CallEnded { outcome, attempt })
                 })
             }
             Effect::Probe { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
                 let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
+                let masks = self.masks.at(state.turn());
                 Box::pin(async move {
-                    let answer = context.parts.toolbox.probe(&tools, &request).await;
+                    let mut answer = context.parts.toolbox.probe(&tools, &request).await;
+                    if let Some(answer) = &mut answer {
+                        masks.get(&context).await.answer(answer);
+                    }
                     let CallRequest { call_id, attempt, .. } = request;
                     Done::of(effect, Input::Probed { call_id, attempt, answer })
                 })

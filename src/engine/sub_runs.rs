@@ -13,7 +13,7 @@ use super::leases::Signals;
 use super::{Context, skills, steer};
 use crate::domain::agent::{Agent, AgentSpec, Metadata};
 use crate::domain::agent_tool::{AgentTool, SUB_RUNS_PER_TURN, task_of};
-use crate::domain::id::{RunId, TenantId};
+use crate::domain::id::{CallId, RunId, TenantId};
 use crate::domain::memory::Finding;
 use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
@@ -226,6 +226,25 @@ pub(super) async fn check(
         }
     }
     Ok(())
+}
+
+/// The calls that a decision gives up while the runs that they started go on: whose time is over, and those
+/// of a run that ends.
+pub(super) fn given_up(records: &[Record], state: &State) -> Vec<CallId> {
+    let given_up = records.iter().filter_map(|record| {
+        let Record::CallEnded { outcome } = record else { return None };
+        let waits = state.call(&outcome.tool_call_id)?.waits;
+        // What ended by itself has an answer, which is one of these.
+        let is_answered = matches!(outcome.kind, OutcomeKind::Success | OutcomeKind::Execution);
+        let is_given_up = waits == Some(WaitReason::SubRuns) && !is_answered;
+        is_given_up.then(|| outcome.tool_call_id.clone())
+    });
+    given_up.collect()
+}
+
+/// Lets the runs that calls started hear at once that they are to end, as far as they are at work here.
+pub(super) fn pass_end_on(context: &Context, calls: &[CallId]) {
+    calls.iter().filter_map(run_of).for_each(|run| steer::pass_wish_on(context, run));
 }
 
 /// Cancels the sub-runs of a run that has ended. What fails here, the sweep does.

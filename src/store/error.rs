@@ -66,6 +66,14 @@ pub enum Conflict {
         /// Some of them, where known.
         references: Vec<ThreadId>,
     },
+    /// Agents, MCP servers or skills name the secret.
+    #[error(
+        "agents, MCP servers or skills name the secret: change them first, or say that it is forced"
+    )]
+    SecretInUse {
+        /// Some of them, by their ids.
+        references: Vec<String>,
+    },
     /// The id is taken.
     #[error("this id is taken")]
     IdTaken,

@@ -36,6 +36,7 @@ mod run_row;
 pub mod runs;
 pub mod schedules;
 pub mod scope;
+pub mod secret_uses;
 pub mod secrets;
 pub mod skills;
 pub mod steer;

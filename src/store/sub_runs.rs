@@ -11,7 +11,7 @@ use super::accept::accept_sub_run;
 use super::rows::{At, to_json};
 use super::runs::{NewRun, read};
 use super::{Store, StoreError};
-use crate::domain::id::{AgentId, KeyId, RunId, TenantId, ThreadId};
+use crate::domain::id::{AgentId, CallId, KeyId, RunId, TenantId, ThreadId};
 use crate::domain::run::RunFacts;
 use crate::domain::sub_run::{Parent, answer_of, id_taken};
 use crate::domain::wait::CallAnswer;
@@ -188,6 +188,86 @@ async fn put(
         parent.run.uuid(),
         parent.call.0,
         to_json(answer)?,
+        now
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}
+
+/// Asks for the end of the sub-runs of calls that are given up, and of all that these have started in turn,
+/// beside the append that gives the calls up: none of them takes another step. One whose first end was told
+/// goes on as it likes.
+pub(super) async fn give_up(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    (parent, calls): (RunId, &[CallId]),
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let calls: Vec<String> = calls.iter().map(|call| call.0.clone()).collect();
+    // Locked from the top down, as whoever ends one of them does.
+    let runs = sqlx::query_scalar!(
+        "WITH RECURSIVE given_up AS (
+             SELECT r.tenant_id, r.run_id
+               FROM run r
+              WHERE r.tenant_id = $1
+                AND r.parent_run_id = $2
+                AND r.parent_call_id = ANY ($3)
+                AND r.status IN ('queued', 'running', 'requires_action')
+                AND NOT EXISTS (
+                    SELECT
+                      FROM call_answer a
+                     WHERE a.tenant_id = r.tenant_id
+                       AND a.run_id = r.parent_run_id
+                       AND a.call_id = r.parent_call_id
+                       AND a.waits_for = 'sub_runs')
+              UNION
+             SELECT r.tenant_id, r.run_id
+               FROM run r
+               JOIN given_up g
+                 ON g.tenant_id = r.tenant_id
+                AND g.run_id = r.parent_run_id
+              WHERE r.tenant_id = $1
+                AND r.status IN ('queued', 'running', 'requires_action')
+                AND NOT EXISTS (
+                    SELECT
+                      FROM call_answer a
+                     WHERE a.tenant_id = r.tenant_id
+                       AND a.run_id = r.parent_run_id
+                       AND a.call_id = r.parent_call_id
+                       AND a.waits_for = 'sub_runs')
+         )
+         SELECT r.run_id
+           FROM run r
+          WHERE r.tenant_id = $1
+            AND r.run_id IN (SELECT g.run_id FROM given_up g)
+          ORDER BY cardinality(r.ancestors), r.run_id
+            FOR UPDATE",
+        tenant.as_str(),
+        parent.uuid(),
+        &calls
+    )
+    .fetch_all(&mut *tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    if runs.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "UPDATE run
+            SET cancel_requested_at = $3,
+                -- One that waits does not see a wish unless a worker takes it.
+                status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
+                wake_at = NULL,
+                available_at = CASE WHEN enqueued_task IS NULL THEN least(available_at, now())
+                                    ELSE available_at END
+          WHERE tenant_id = $1
+            AND run_id = ANY ($2)
+            AND status IN ('queued', 'running', 'requires_action')
+            AND cancel_requested_at IS NULL",
+        tenant.as_str(),
+        &runs,
         now
     )
     .execute(tx)

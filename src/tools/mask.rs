@@ -10,10 +10,12 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
+use crate::domain::id::CallId;
 use crate::domain::message::Reply;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::secret::SecretName;
-use crate::domain::tool::{ToolCallError, ToolOutcome};
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::wait::CallAnswer;
 use crate::render::redact::{PlaceholderKey, Redactor, RuleSet, StreamRedactor};
 
 /// Bytes of the shortest value of an environment that is taken for a secret: words such as `production`
@@ -120,6 +122,27 @@ impl Mask {
     pub fn outcome(&self, outcome: &mut ToolOutcome) {
         if let Some(redactor) = &self.0 {
             redactor.outcome(CHANNEL, outcome);
+        }
+    }
+
+    /// Takes the secrets out of what somebody else says of a call.
+    pub fn answer(&self, answer: &mut CallAnswer) {
+        match answer {
+            CallAnswer::Succeeded { output } => {
+                let blank = CallId(String::new());
+                let blank = ToolOutcome::not_run(blank, "", OutcomeKind::Success, None);
+                let mut outcome = ToolOutcome { output: output.take(), ..blank };
+                self.outcome(&mut outcome);
+                *output = outcome.output;
+            }
+            CallAnswer::Failed { error } => {
+                error.message = self.text(&error.message).into_owned();
+                error.r#type = self.text(&error.r#type).into_owned();
+            }
+            CallAnswer::Denied { message } => {
+                *message = message.take().map(|message| self.text(&message).into_owned());
+            }
+            CallAnswer::Approved { .. } | CallAnswer::Retry => {}
         }
     }
 

@@ -13,6 +13,7 @@ mod entry;
 mod extra;
 mod headers;
 mod http;
+mod loss;
 pub mod mask;
 pub mod mcp;
 pub mod memory;
@@ -176,6 +177,11 @@ impl Toolbox {
         self.servers.test(clients, (vault, spec)).await
     }
 
+    /// Whether an MCP server is a program of the operator's that is there for a tenant.
+    pub fn has_program(&self, tenant: &TenantId, name: &str) -> bool {
+        self.servers.program(tenant, name).is_some()
+    }
+
     /// The headers of an MCP server that cannot be sent, with what is wrong with each.
     pub fn check_headers(&self, spec: &McpServerSpec) -> Vec<(String, String)> {
         Headers::compile(&spec.headers).err().unwrap_or_default()
@@ -229,10 +235,39 @@ impl Toolbox {
         Some(answer)
     }
 
-    /// Runs a call to its end.
+    /// Runs a call to its end. What it was sent itself is taken out of what comes of it.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
+        self.call_among(tools, call, std::future::ready(Mask::NONE)).await
+    }
+
+    /// The same for one call of many: what others are sent is taken out as well, by a mask that is made
+    /// while the call is under way.
+    pub async fn call_among(
+        &self,
+        tools: &ToolSet,
+        call: &CallRequest,
+        others: impl Future<Output = Mask>,
+    ) -> ToolOutcome {
         let started_at = self.clock.now();
-        let (mut mask, mut voice) = (Mask::NONE, Voice::Server);
+        let (came, others) = futures::join!(self.came(tools, call), others);
+        let Came { result, mask, n_sent, voice } = came;
+        let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
+        mask.outcome(&mut outcome);
+        others.outcome(&mut outcome);
+        if voice != Voice::Server {
+            self.scrubber.outcome(SCRUBBED, &mut outcome);
+        }
+        if tools.withholds_errors(&call.name) {
+            outcome::redact(&mut outcome, voice == Voice::McpServer, &tools.log);
+        }
+        outcome.attempts = call.attempt.saturating_add(n_sent.saturating_sub(1));
+        outcome.started_at = Some(started_at);
+        outcome.finished_at = Some(self.clock.now());
+        outcome
+    }
+
+    async fn came(&self, tools: &ToolSet, call: &CallRequest) -> Came {
+        let mut voice = Voice::Server;
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
                 voice = Voice::Tool;
@@ -242,10 +277,7 @@ impl Toolbox {
             Reading::Loads(loaded) => Ok(loaded.output),
             Reading::Mcp { call: tool, arguments, .. } => {
                 let outside = self.outside(&call.tenant);
-                let sent = tool.send(&self.servers, outside, (call, arguments));
-                let (result, used) = Box::pin(sent).await;
-                (mask, voice) = (used, Voice::McpServer);
-                result
+                return Box::pin(tool.send(&self.servers, outside, (call, arguments))).await;
             }
             Reading::Memory { call: tool, ask, .. } => {
                 Box::pin(tool.run(self.items.as_ref(), call, *ask)).await
@@ -254,19 +286,19 @@ impl Toolbox {
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),
         };
-        let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
-        mask.outcome(&mut outcome);
-        if voice != Voice::Server {
-            self.scrubber.outcome(SCRUBBED, &mut outcome);
-        }
-        if tools.withholds_errors(&call.name) {
-            outcome::redact(&mut outcome, voice == Voice::McpServer, &tools.log);
-        }
-        outcome.attempts = call.attempt;
-        outcome.started_at = Some(started_at);
-        outcome.finished_at = Some(self.clock.now());
-        outcome
+        Came { result, mask: Mask::NONE, n_sent: 1, voice }
     }
+}
+
+/// What came of a call.
+struct Came {
+    result: Result<response::Output, ToolCallError>,
+    /// What takes the secrets out of it that were sent.
+    mask: Mask,
+    /// How often it was sent.
+    n_sent: u32,
+    /// Whose words the result holds.
+    voice: Voice,
 }
 
 /// The MCP servers that an agent uses, each once.

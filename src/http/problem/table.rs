@@ -106,6 +106,9 @@ fn of_conflict(conflict: &Conflict) -> Problem {
         }
         Conflict::InUse { references } => say(Kind::InUse)
             .member(|view| view.references = references.iter().map(ToString::to_string).collect()),
+        Conflict::SecretInUse { references } => {
+            say(Kind::InUse).member(|view| view.references.clone_from(references))
+        }
     }
 }
 

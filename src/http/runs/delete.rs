@@ -13,7 +13,7 @@ use crate::store::erasure;
 /// Delete a run
 ///
 /// A run that has ended is erased: its steps, events and requests, what endpoints were to be told of it,
-/// and the idempotency key that leads to it. Later runs on its thread stay, but not the bodies of their
+/// the idempotency key that leads to it, and the threads of its sub-runs, unless these were gone on with. Later runs on its thread stay, but not the bodies of their
 /// requests, which repeat what was said in it. Its id answers 410 from then on. Deleting it again changes
 /// nothing.
 #[utoipa::path(delete, path = "/v1/runs/{run_id}", tag = "runs", operation_id = "runs_delete",
