@@ -153,12 +153,7 @@ async fn a_connection_that_has_to_end_lets_what_is_under_way_end_first() {
         assert_eq!((told.kind, told.error()), (GOAWAY, 0));
         let body = br#"{"name":"a","model":{"provider":"scripted","name":"m"}}"#;
         assert!(client.send(&frame(0, END_STREAM, 1, body)).await);
-        loop {
-            let frame = client.next().await.unwrap();
-            if frame.stream == 1 {
-                return frame;
-            }
-        }
+        client.of_stream(1).await
     };
     let ((), answered) = tokio::join!(stopping, watching);
     assert_eq!(answered.kind, HEADERS);

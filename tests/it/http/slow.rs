@@ -50,11 +50,8 @@ async fn a_body_that_never_stops_coming_is_cut_off_in_the_end() {
     let drip = async {
         // Spaces that go on as long as anybody takes them; the limit of the body is far away.
         let mut tick = tokio::time::interval(std::time::Duration::from_millis(5));
-        loop {
+        while write.write_all(b" ").await.is_ok() {
             tick.tick().await;
-            if write.write_all(b" ").await.is_err() {
-                return;
-            }
         }
     };
     tokio::select! {

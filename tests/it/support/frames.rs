@@ -100,6 +100,16 @@ impl Frames {
         }
     }
 
+    /// The next such frame of a stream.
+    pub(crate) async fn of_stream(&mut self, stream: u32) -> Frame {
+        loop {
+            let frame = self.next().await.unwrap();
+            if frame.stream == stream {
+                return frame;
+            }
+        }
+    }
+
     /// Reads to the end without answering anything.
     pub(crate) async fn rest(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
