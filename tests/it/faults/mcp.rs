@@ -200,7 +200,10 @@ async fn servers_that_could_not_be_asked_are_named_in_the_run_and_their_addresse
     // One that has gone since its agent was made.
     let gone = app.register("none", &server.url(), &json!({})).await;
     app.create_agent(&mcp_agent(&tools, &[("look", json!({}))])).await;
-    assert_eq!(app.delete(&format!("/v1/mcp-servers/{}", gone["id"].as_str().unwrap())).await.status, 204);
+    assert_eq!(
+        app.delete(&format!("/v1/mcp-servers/{}", gone["id"].as_str().unwrap())).await.status,
+        204
+    );
     let run = app.run_body(&json!({"agent_id": "a", "input": "go"})).await;
     let missing = json!([{"name": "away", "reason": "not_answering"},
                          {"name": "none", "reason": "unknown"}]);
