@@ -69,7 +69,7 @@ pub(super) struct ExportQuery {
     version: Option<Version>,
     /// Writes a list of messages in another format instead.
     #[serde(default)]
-    #[param(inline)]
+    #[param(value_type = Option<String>, pattern = "^openai$")]
     format: Option<ListFormat>,
     /// Whether something may be lost: by default only in a list of messages, in which much has no place.
     #[serde(default)]
@@ -97,9 +97,8 @@ impl ExportQuery {
 }
 
 /// A list of messages that can be written.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = MemoryListFormat)]
 pub(super) enum ListFormat {
     /// OpenAI chat messages.
     Openai,
