@@ -131,19 +131,7 @@ impl FilePart {
             }
         }
     }
-}
 
-/// How the base64 of files of a media type begins, for those whose first three bytes are always the same.
-const BEGINNINGS: &[(&str, &str)] = &[
-    ("application/pdf", "JVBE"),
-    ("audio/wav", "UklG"),
-    ("image/gif", "R0lG"),
-    ("image/jpeg", "/9j/"),
-    ("image/png", "iVBO"),
-    ("image/webp", "UklG"),
-];
-
-impl FilePart {
     /// What is wrong with it as something that a caller hands to a model, beside what is wrong with any
     /// file: bytes that are not what they are said to be, and pictures that are programs.
     pub fn misfit(&self) -> Option<FileFlaw> {
@@ -160,6 +148,16 @@ impl FilePart {
         }
     }
 }
+
+/// How the base64 of files of a media type begins, for those whose first three bytes are always the same.
+const BEGINNINGS: &[(&str, &str)] = &[
+    ("application/pdf", "JVBE"),
+    ("audio/wav", "UklG"),
+    ("image/gif", "R0lG"),
+    ("image/jpeg", "/9j/"),
+    ("image/png", "iVBO"),
+    ("image/webp", "UklG"),
+];
 
 /// Whether content of a media type is text: what is text by name, and what JSON, XML or a form is
 /// written in.

@@ -40,8 +40,9 @@ pub fn load(text: &str) -> Result<Memory, MemoryLoadError> {
     load_with(text, false).map(|loaded| loaded.memory)
 }
 
-/// The same with all that is to be said about it. With `repair`, what a caller can do without is mended
-/// rather than refused: calls without an outcome, outcomes without a call, and steps counted with gaps.
+/// The same with all that is to be said about it.
+///
+/// With `repair`, what a caller can do without is mended rather than refused: calls without an outcome, outcomes without a call, and steps counted with gaps.
 pub fn load_with(text: &str, repair: bool) -> Result<Loaded, MemoryLoadError> {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         let message = format!("the document is not JSON: {error}");

@@ -2,6 +2,7 @@
 //! for it. It follows the rules by which a model is told such a history: nothing is invented, and what
 //! was said stays.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checks::Layout;
@@ -93,11 +94,11 @@ pub(super) fn pair(
         let id = outcome.tool_call_id.clone();
         let code = if !known.contains(&id) {
             RepairCode::OrphanOutcome
-        } else if given.contains_key(&id) {
-            RepairCode::DuplicateOutcome
-        } else {
-            given.insert(id, (nth, outcome));
+        } else if let Entry::Vacant(place) = given.entry(id) {
+            place.insert((nth, outcome));
             continue;
+        } else {
+            RepairCode::DuplicateOutcome
         };
         report.mend(&layout.outcome(step, nth, "tool_call_id"), code)?;
     }

@@ -116,21 +116,21 @@ impl<'a> Conversation<'a> {
         let _reported = place.mend(code);
     }
 
+    /// How a call ended, as far as that is known or may be said.
+    fn outcome(&self, call: OpenCall<'a>) -> Option<ToolOutcome> {
+        if call.outcome.is_some() || self.has_unread {
+            return call.outcome;
+        }
+        let mended = call.place.mend(RepairCode::UnansweredCall);
+        mended.is_ok().then(|| interrupted(call.id, &call.name))
+    }
+
     /// Gives the last action its outcomes.
     fn close(&mut self) {
         self.waiting.clear();
-        let mut outcomes = Vec::with_capacity(self.open.len());
-        for call in std::mem::take(&mut self.open) {
-            match call.outcome {
-                Some(outcome) => outcomes.push(outcome),
-                None if self.has_unread => {}
-                None => {
-                    if call.place.mend(RepairCode::UnansweredCall).is_ok() {
-                        outcomes.push(interrupted(call.id, &call.name));
-                    }
-                }
-            }
-        }
+        let calls = std::mem::take(&mut self.open);
+        let mut outcomes: Vec<_> =
+            calls.into_iter().filter_map(|call| self.outcome(call)).collect();
         if let Some(StepContent::Action(action)) = self.steps.get_mut(self.acted_at) {
             action.outcomes.append(&mut outcomes);
         }

@@ -32,8 +32,7 @@ pub(super) async fn load(
     State(app): State<AppState>,
     caller: Scoped<MemoryWrite>,
     PathId(id): PathId<ThreadId>,
-    if_match: IfMatch,
-    Query(query): Query<ReadQuery>,
+    (if_match, Query(query)): (IfMatch, Query<ReadQuery>),
     LargeText(text): LargeText,
 ) -> Result<Reply<ThreadView>, Problem> {
     let thread = find(&app, &caller, id).await?;
