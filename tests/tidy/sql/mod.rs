@@ -39,6 +39,10 @@ const ACROSS: &[(&str, &str, &str)] = &[
     ("-- Claims deliveries that are due", "due/webhook w", CLAIMS),
     ("FROM schedule s CROSS JOIN LATERAL", "schedule s", CLAIMS),
     ("WHERE (t.tenant_id, t.thread_id) >", "thread t", "retention goes through all threads"),
+    ("DELETE FROM memory_item WHERE (tenant_id", "memory_item", SWEEPS),
+    ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item i", SWEEPS),
+    ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item_version", SWEEPS),
+    ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item_version v", SWEEPS),
     ("AND kek_id <> $3", "secret", "keys of keys are the operator's, and so is their replacement"),
 ];
 
@@ -49,6 +53,11 @@ const SWEEPS: &str = "the server tidies up after all tenants";
 const UNCHECKED: &[(&str, &str, &str)] = &[
     ("src/store/embedded/database.rs", "CREATE DATABASE", "there is none yet to check it against"),
     ("src/store/embedded/database.rs", "SELECT EXISTS", "there is none yet to check it against"),
+    (
+        "src/store/memory_items/search.rs",
+        "SELECT f.namespace",
+        "vectors are there with an extension",
+    ),
     ("src/store/pool.rs", "SELECT max(version)", "the table is the migrator's"),
     ("src/store/pool.rs", "SELECT NOT pg_is_in_recovery", "it goes as one plain message"),
 ];
@@ -155,7 +164,16 @@ fn stale(across: &Across<'_>, sent: &[Sent], tables: &BTreeSet<String>) -> Vec<F
     unneeded.map(finding).collect()
 }
 
-/// The statements that the compiler has checked against the schema, which are all that are sent.
+/// The statements that are sent and that the compiler has not checked against the schema.
+fn known_unchecked() -> impl Iterator<Item = Sent> {
+    let is_known = |(path, _, sql): &Text<'_>| {
+        UNCHECKED.iter().any(|(file, start, _)| file == path && sql.starts_with(start))
+    };
+    let texts = texts(scan::house()).into_iter().filter(is_known);
+    texts.map(|(path, line, sql)| Sent { path: path.to_owned(), line, sql: sql.to_owned() })
+}
+
+/// The statements that the compiler has checked against the schema, which are all others that are sent.
 fn compiled() -> Vec<Sent> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".sqlx");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -205,8 +223,9 @@ fn unchecked(file: &File, compiled: &[Sent], known: &Across<'_>) -> Vec<Finding>
 
 #[test]
 fn every_statement_holds_its_tables_to_one_tenant() {
-    let (tables, sent) = (schema(), compiled());
+    let (tables, mut sent) = (schema(), compiled());
     assert!(sent.len() > 150);
+    sent.extend(known_unchecked());
     hold(check(&sent, &tables, ACROSS));
     hold(stale(ACROSS, &sent, &tables));
 }
