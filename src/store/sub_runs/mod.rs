@@ -7,14 +7,13 @@ mod sweep;
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use super::accept::accept_sub_run;
 use super::rows::to_json;
 use super::runs::NewRun;
 use super::{Store, StoreError};
 use crate::domain::id::{AgentId, CallId, KeyId, RunId, TenantId, ThreadId};
-use crate::domain::run::RunFacts;
+use crate::domain::run::{RunFacts, RunStatus};
 use crate::domain::sub_run::{Parent, answer_of, id_taken};
 use crate::domain::wait::CallAnswer;
 
@@ -84,7 +83,8 @@ pub(super) async fn refuse(
     parent: &Parent,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    put(tx, tenant, parent, (&CallAnswer::Failed { error: id_taken() }, now)).await
+    let answer = CallAnswer::Failed { error: id_taken() };
+    put(tx, tenant, parent, (&answer, false, now)).await
 }
 
 /// Locks the parents of the sub-runs on a thread. Whoever may end what is active there needs that ahead of
@@ -133,7 +133,7 @@ pub(super) async fn lock_parent(
 }
 
 /// Answers the call of a sub-run that has ended, if it still waits: the first end counts. A parent that
-/// waits becomes available.
+/// waits becomes available. One that is to end is not told that others were ended for it.
 pub(super) async fn answer(
     tx: &mut PgConnection,
     tenant: &TenantId,
@@ -141,7 +141,10 @@ pub(super) async fn answer(
     (facts, now): (&RunFacts, DateTime<Utc>),
 ) -> Result<(), StoreError> {
     match answer_of(facts) {
-        Some(answer) => put(tx, tenant, parent, (&answer, now)).await,
+        Some(answer) => {
+            let is_cancelled = facts.status == RunStatus::Cancelled;
+            put(tx, tenant, parent, (&answer, is_cancelled, now)).await
+        }
         None => Ok(()),
     }
 }
@@ -150,7 +153,7 @@ async fn put(
     tx: &mut PgConnection,
     tenant: &TenantId,
     parent: &Parent,
-    (answer, now): (&CallAnswer, DateTime<Utc>),
+    (answer, is_cancelled, now): (&CallAnswer, bool, DateTime<Utc>),
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "WITH call AS (
@@ -181,6 +184,7 @@ async fn put(
               WHERE p.tenant_id = call.tenant_id
                 AND p.run_id = call.run_id
                 AND p.status IN ('queued', 'running', 'requires_action')
+                AND NOT ($6 AND p.cancel_requested_at IS NOT NULL)
           RETURNING call.tenant_id, call.run_id, call.call_id, call.attempt
          )
          INSERT INTO call_answer (tenant_id, run_id, call_id, waits_for, attempt, answer, created_at)
@@ -189,7 +193,8 @@ async fn put(
         parent.run.uuid(),
         parent.call.0,
         to_json(answer)?,
-        now
+        now,
+        is_cancelled
     )
     .execute(tx)
     .await

@@ -77,13 +77,15 @@ async fn no_secret_comes_out_anywhere_whatever_goes_wrong() {
     let mut world = World::start().await;
     walk::requests(&world).await;
     world.keep_secrets().await;
-    walk::tenants(&world).await;
-    walk::models(&world).await;
-    walk::tools(&world).await;
-    walk::mcp(&world).await;
+    tokio::join!(
+        walk::tenants(&world),
+        walk::models(&world),
+        walk::tools(&world),
+        walk::mcp(&world),
+        walk::settings(&world),
+    );
     walk::webhooks(&mut world).await;
     walk::database(&world).await;
-    walk::settings(&world).await;
     walk::restarts(&mut world).await;
     let sinks = Sinks::collect(&world).await;
     let server = world.server.take().expect("it runs");

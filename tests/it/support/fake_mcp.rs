@@ -124,7 +124,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let session = format!("session-{}", shared.session.lock().unwrap());
     let is_known = body["method"] == "initialize" || header("mcp-session-id") == session;
     if !is_known {
-        return StatusCode::NOT_FOUND.into_response();
+        return (StatusCode::NOT_FOUND, "Session not found").into_response();
     }
     shared.seen.lock().unwrap().push((body.clone(), header("authorization")));
     if body.get("id").is_none() {

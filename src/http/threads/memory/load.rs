@@ -32,9 +32,10 @@ pub(super) async fn load(
     State(app): State<AppState>,
     caller: Scoped<MemoryWrite>,
     PathId(id): PathId<ThreadId>,
-    (if_match, Query(query)): (IfMatch, Query<ReadQuery>),
+    asked: (IfMatch, Query<ReadQuery>),
     LargeText(text): LargeText,
 ) -> Result<Reply<ThreadView>, Problem> {
+    let (if_match, Query(query)) = asked;
     let thread = find(&app, &caller, id).await?;
     if_match.check(&view::etag(&thread))?;
     let Loaded { memory, repairs, .. } = document::read(&caller, (&text, ""), query.repair)?;

@@ -26,6 +26,7 @@
 //! | B-25 | `headers_that_mean_nothing_here_are_ignored` |
 //! | B-26 | `whatever_is_wrong_with_a_credential_the_answer_is_the_same` |
 //! | B-28 | `a_key_stops_working_when_it_expires_and_soon_after_it_is_revoked` |
+//! | B-29 | `b29_a_token_without_a_signature_is_refused` `b29_a_token_signed_with_the_public_key_as_a_secret_is_refused` `b29_a_token_for_somebody_else_or_of_somebody_else_is_refused` `b29_a_token_whose_time_is_over_or_has_not_come_is_refused` `b29_a_token_of_a_key_that_is_not_the_issuers_is_refused_wherever_it_says_that_it_is` |
 //! | B-30 | `each_operation_needs_its_scope` |
 //! | B-31 | `a_key_in_the_query_opens_nothing` |
 //! | B-32 | `a_bad_run_is_refused_at_its_place_and_nothing_is_stored` |
@@ -70,11 +71,13 @@
 //! | B-81 | `f60_an_error_that_answers_no_request_leaves_a_call_in_doubt_and_never_repeats_it` `a_server_that_is_away_or_is_none_is_not_available` |
 //! | B-83 | `b83_a_model_elsewhere_is_refused_at_its_place` `the_operators_key_goes_to_listed_origins_and_nowhere_else` |
 //! | B-85 | `b85_a_variable_of_the_server_is_no_secret` `a_secret_is_stored_shown_without_its_value_listed_and_forgotten` |
+//! | B-86 | `a_secret_that_is_named_is_forgotten_only_by_force` |
 //! | B-87 | `agents_that_cannot_be_are_refused_at_their_place` |
 //! | B-88 | `agents_that_cannot_be_are_refused_at_their_place` `instructions_with_framing_tags_are_taken_as_they_are` |
 //! | B-89 | `b89_b91_conditions_hold_or_are_ignored` `a_run_keeps_the_version_it_was_started_with` |
 //! | B-91 | `b89_b91_conditions_hold_or_are_ignored` |
 //! | B-92 | `a_web_page_of_another_origin_is_given_no_permission` |
+//! | B-93 | `b93_two_thousand_pipelined_requests_are_answered_one_after_the_other` `b93_a_client_that_pipelines_and_reads_nothing_is_hung_up_on` `b93_the_stream_beyond_a_hundred_and_twenty_eight_is_refused` `b93_a_flood_of_resets_ends_the_connection` `b93_headers_beyond_64_kib_are_refused_and_the_connection_goes_on_or_ends` `b93_headers_without_an_end_end_the_connection` |
 //! | B-94 | `a_server_without_keys_answers_to_the_names_of_its_machine_only` |
 //! | B-95 | `b95_a_body_that_is_too_large_is_never_asked_for` |
 
@@ -90,15 +93,7 @@ use std::path::Path;
 use crate::faults::functions;
 
 /// Rows without a test, and why.
-const PENDING: &[(&str, &str)] = &[
-    ("B-29", "tokens of an identity provider are not taken yet"),
-    ("B-82", "MCP servers are not authorised by OAuth yet"),
-    (
-        "B-86",
-        "a secret is forgotten whoever names it; calls that do fail with `secret-unavailable`",
-    ),
-    ("B-93", "floods of one connection are bounded with those of HTTP/2"),
-];
+const PENDING: &[(&str, &str)] = &[("B-82", "MCP servers are not authorised by OAuth yet")];
 
 /// The rows of a table whose lines begin so: what follows the number.
 fn lines<'a>(text: &'a str, start: &str) -> Vec<(&'a str, &'a str)> {

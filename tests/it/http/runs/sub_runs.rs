@@ -612,8 +612,8 @@ async fn what_agents_said_to_each_other_is_erased_with_the_run_that_it_was_said_
 #[tokio::test]
 async fn a_thread_goes_with_all_that_was_made_for_it_and_not_while_any_of_that_is_under_way() {
     let app = TestApp::start().await;
-    let script =
-        [json!({"tool_calls": [{"name": "pick", "arguments": {"n": 1}}]}), saying("Picked.")];
+    let pick = |n: u32| json!({"tool_calls": [{"name": "pick", "arguments": {"n": n}}]});
+    let script = [pick(1), pick(2), saying("Picked.")];
     helper(&app, "picker", &script, &[client_tool("pick")]).await;
     helper(&app, "middle", &[asking(&["down"]), saying("Down.")], &[agent_tool("down", "picker")])
         .await;
@@ -635,7 +635,7 @@ async fn a_thread_goes_with_all_that_was_made_for_it_and_not_while_any_of_that_i
         assert_eq!(count(&app.db, sql).await, 0, "{table}");
     }
     assert_eq!(count(&app.db, "SELECT count(*) FROM tombstone").await, 6);
-    app.get(&run_path(&below, "steps")).await.expect_problem(404, "not-found");
+    app.get(&run_path(&below, "steps")).await.expect_problem(410, "gone");
     assert_invariants(&app.db).await;
 }
 
