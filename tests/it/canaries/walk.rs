@@ -135,7 +135,8 @@ pub(super) async fn mcp(world: &World) {
     let servers = [
         ("talks", world.mcp.url()),
         ("tls", format!("https://{}/mcp", world.tls)),
-        ("closed", format!("http://{}/mcp", world.closed)),
+        // The log names a server that a run goes on without.
+        (CONTROL, format!("http://{}/mcp", world.closed)),
         ("echo", format!("http://{}/failure", world.echo)),
         ("noise", format!("http://{}/garbage", world.echo)),
     ];
@@ -247,8 +248,6 @@ pub(super) async fn database(world: &World) {
                                       "instructions": OTHERS_PROMPT }),
         )
         .await;
-        // The log tells where a request went that failed.
-        a.get(&format!("/v1/agents/{CONTROL}")).await;
         a.get("/v1/runs").await
     };
     for change in ["ADD CONSTRAINT no CHECK (false) NOT VALID", "DROP CONSTRAINT no"] {

@@ -40,8 +40,6 @@ const ACROSS: &[(&str, &str, &str)] = &[
     ("FROM schedule s CROSS JOIN LATERAL", "schedule s", CLAIMS),
     ("WHERE (t.tenant_id, t.thread_id) >", "thread t", "retention goes through all threads"),
     ("DELETE FROM memory_item WHERE (tenant_id", "memory_item", SWEEPS),
-    ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item i", SWEEPS),
-    ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item_version", SWEEPS),
     ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item_version v", SWEEPS),
     ("AND kek_id <> $3", "secret", "keys of keys are the operator's, and so is their replacement"),
 ];
