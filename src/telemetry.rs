@@ -76,8 +76,12 @@ fn log_panics() {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, text = text.unwrap_or_default(), "panicked");
+        tell_panic(&place, text.unwrap_or_default());
     }));
+}
+
+fn tell_panic(place: &str, text: &str) {
+    tracing::error!(place, text, "panicked");
 }
 
 /// A writer that redacts. A line of the log is one write.
@@ -145,6 +149,7 @@ mod tests {
 
     fn tell_a_secret() {
         tracing::warn!(detail = "key hunter22\"hunter22", "a call failed");
+        tell_panic("src/here.rs:1:1", "it was sk-abcdefghijklmnopqrstuvwx");
     }
 
     fn logged(format: LogFormat) -> String {
@@ -171,12 +176,20 @@ mod tests {
         assert!(shown.contains("claimed run=\"run_1\""), "{shown}");
         assert!(!shown.contains('\u{1b}') && !shown.contains("hidden"), "{shown}");
         assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
+        assert_panic_is_told(&shown);
+    }
+
+    /// What a panic says is scrubbed like the rest, also of what nobody has told us is a secret.
+    fn assert_panic_is_told(shown: &str) {
+        assert!(shown.contains("src/here.rs:1:1"), "{shown}");
+        assert!(shown.contains("it was [redacted:secret:provider_key]"), "{shown}");
     }
 
     #[test]
     fn a_json_line_is_one_object() {
         let shown = logged(LogFormat::Json);
         assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
+        assert_panic_is_told(&shown);
         let first = shown.lines().next().unwrap();
         let value: serde_json::Value = serde_json::from_str(first).unwrap();
         assert_eq!(value["fields"]["message"], "claimed");

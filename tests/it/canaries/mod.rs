@@ -77,15 +77,23 @@ async fn no_secret_comes_out_anywhere_whatever_goes_wrong() {
     let mut world = World::start().await;
     walk::requests(&world).await;
     world.keep_secrets().await;
-    walk::tenants(&world).await;
-    walk::models(&world).await;
-    walk::tools(&world).await;
-    walk::mcp(&world).await;
+    let t0 = std::time::Instant::now();
+    tokio::join!(
+        walk::tenants(&world),
+        walk::models(&world),
+        walk::tools(&world),
+        walk::mcp(&world),
+        walk::settings(&world),
+    );
+    eprintln!("T join {:?}", t0.elapsed());
     walk::webhooks(&mut world).await;
+    eprintln!("T webhooks {:?}", t0.elapsed());
     walk::database(&world).await;
-    walk::settings(&world).await;
+    eprintln!("T database {:?}", t0.elapsed());
     walk::restarts(&mut world).await;
+    eprintln!("T restarts {:?}", t0.elapsed());
     let sinks = Sinks::collect(&world).await;
+    eprintln!("T sinks {:?}", t0.elapsed());
     let server = world.server.take().expect("it runs");
     assert!(server.end(rustix::process::Signal::TERM).await.success());
     assert_invariants(&world.cluster.db()).await;
