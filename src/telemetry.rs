@@ -3,9 +3,11 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::Subscriber;
 use tracing::subscriber::with_default;
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, fmt};
 
@@ -127,19 +129,28 @@ fn text<W>(settings: &Telemetry, writer: W) -> impl Subscriber + Send + Sync + u
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    fmt().with_env_filter(filter(settings)).with_writer(writer).with_ansi(false).finish()
+    let log = fmt().with_env_filter(filter(settings)).with_writer(writer).with_ansi(false);
+    log.finish().with(filter_fn(is_discreet))
 }
 
 fn json<W>(settings: &Telemetry, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    fmt().with_env_filter(filter(settings)).with_writer(writer).json().finish()
+    let log = fmt().with_env_filter(filter(settings)).with_writer(writer).json();
+    log.finish().with(filter_fn(is_discreet))
 }
 
 /// The filter; the settings hold only filters that parse.
 fn filter(settings: &Telemetry) -> EnvFilter {
     EnvFilter::new(&settings.filter)
+}
+
+/// Whether somebody who logs keeps to themselves what others sent. The MCP library repeats messages whole, at
+/// every level, so that no filter of an operator may let it speak.
+fn is_discreet(metadata: &Metadata<'_>) -> bool {
+    let target = metadata.target();
+    target != "rmcp" && !target.starts_with("rmcp::")
 }
 
 #[cfg(test)]
@@ -152,15 +163,26 @@ mod tests {
         tell_panic("src/here.rs:1:1", "it was sk-abcdefghijklmnopqrstuvwx");
     }
 
+    fn claims_and_tells_a_secret() {
+        tracing::info!(run = "run_1", "claimed");
+        tracing::debug!("hidden");
+        tell_a_secret();
+    }
+
+    fn repeats_messages() {
+        tracing::error!(target: "rmcp", "one message");
+        tracing::error!(target: "rmcp::service", "another message");
+        tracing::error!(target: "rmcpx", "of somebody else");
+    }
+
     fn logged(format: LogFormat) -> String {
-        let settings = Telemetry { filter: "info".to_owned(), format };
+        logged_of(format, "info", claims_and_tells_a_secret)
+    }
+
+    fn logged_of(format: LogFormat, filter: &str, log: fn()) -> String {
+        let settings = Telemetry { filter: filter.to_owned(), format };
         let buffer = Lines::default();
         let writer = buffer.clone();
-        let log = || {
-            tracing::info!(run = "run_1", "claimed");
-            tracing::debug!("hidden");
-            tell_a_secret();
-        };
         let redactor = Redaction::new([1; 32], &[], ["hunter22\"hunter22"]).of_server();
         let make = Scrubbing::to(move || writer.clone(), redactor, format);
         match format {
@@ -183,6 +205,17 @@ mod tests {
     fn assert_panic_is_told(shown: &str) {
         assert!(shown.contains("src/here.rs:1:1"), "{shown}");
         assert!(shown.contains("it was [redacted:secret:provider_key]"), "{shown}");
+    }
+
+    #[test]
+    fn no_filter_lets_those_speak_who_repeat_messages() {
+        for filter in ["trace", "info,rmcp=trace", "rmcp::service=trace,rmcpx=info"] {
+            for format in [LogFormat::Text, LogFormat::Json] {
+                let shown = logged_of(format, filter, repeats_messages);
+                assert!(!shown.contains("one message") && !shown.contains("another message"));
+                assert!(shown.contains("of somebody else"), "{filter}: {shown}");
+            }
+        }
     }
 
     #[test]

@@ -9,8 +9,7 @@ pub(super) const LOG: Setting = Setting::plain(
     "AGENTLING_LOG",
     "what is logged: a level, or a filter such as `info,agentling=debug`",
 )
-// What `rmcp` logs repeats what servers say.
-.or("info,sqlx=warn,sqlx::query=error,rmcp=off");
+.or("info,sqlx=warn,sqlx::query=error");
 pub(super) const LOG_FORMAT: Setting =
     Setting::plain("AGENTLING_LOG_FORMAT", "how it is logged: `text` or `json`").or("text");
 

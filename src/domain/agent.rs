@@ -105,6 +105,24 @@ pub struct AgentSpec {
     pub metadata: Metadata,
 }
 
+impl AgentSpec {
+    /// Whether it uses what the tenant keeps under a name: secrets, and MCP servers with what those are sent.
+    /// What a stored agent does with them was settled by whoever may write agents.
+    pub fn uses_what_is_kept(&self) -> bool {
+        let mut models = std::iter::once(&self.model).chain(&self.model.fallbacks);
+        models.any(|model| model.api_key.is_some()) || self.tools.iter().any(tool_uses_what_is_kept)
+    }
+}
+
+fn tool_uses_what_is_kept(tool: &ToolSpec) -> bool {
+    match tool {
+        ToolSpec::Http(tool) => tool.headers.values().any(|source| source.secret().is_some()),
+        ToolSpec::Mcp(_) => true,
+        // An agent that is called is a stored one, whose tools are its own.
+        ToolSpec::Agent(_) | ToolSpec::Client(_) | ToolSpec::Builtin(_) => false,
+    }
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -38,7 +38,8 @@ WITH RECURSIVE waiting (tenant_id) AS (
      WHERE w.tenant_id IS NOT NULL
 ), due AS (
     -- SKIP LOCKED lets workers pass each other; the limit is inside the lock.
-    SELECT r.tenant_id, r.run_id, r.key_id, r.agent_id, r.thread_id, r.ancestors
+    SELECT r.tenant_id, r.run_id, r.key_id, r.agent_id, r.thread_id, r.ancestors,
+           r.ancestor_owners
       FROM candidate c
       JOIN run r
         ON r.tenant_id = c.tenant_id
@@ -58,7 +59,9 @@ WITH RECURSIVE waiting (tenant_id) AS (
                   AND ((b.scope, b.owner_id) IN (
                            ('tenant', '00000000-0000-0000-0000-000000000000'::uuid), ('key', d.key_id),
                            ('agent', d.agent_id), ('thread', d.thread_id), ('run', d.run_id))
-                       OR (b.scope = 'run' AND b.owner_id = ANY (d.ancestors)))) AS draws
+                       OR (b.scope = 'run' AND b.owner_id = ANY (d.ancestors))
+                       OR (b.scope IN ('agent', 'thread')
+                           AND b.owner_id = ANY (d.ancestor_owners)))) AS draws
       FROM due d
 ), claimed AS (
     UPDATE run r

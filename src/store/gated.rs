@@ -5,7 +5,6 @@
 //! of it, and no longer than they would wait for a connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -14,7 +13,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Connection as _, Either, Execute, Executor, PgPool, Postgres, SqlStr, Transaction};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::patience::in_time;
 use crate::clock::{Ids as _, System};
@@ -28,7 +27,7 @@ const BREATH: Duration = Duration::from_millis(200);
 /// Whether the database lets us in, as all pools of a process know it.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    is_shut: AtomicBool,
+    is_shut: watch::Sender<bool>,
     turn: Mutex<()>,
 }
 
@@ -78,21 +77,35 @@ impl GatedPool {
         connect: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, sqlx::Error> {
         let turn = self.turn().await?;
-        let connected = connect.await;
+        let connected = match turn {
+            Some(_) => connect.await,
+            None => self.while_open(connect).await,
+        };
         match &connected {
-            Ok(_) => self.gate.is_shut.store(false, Ordering::Release),
-            Err(error) if self.is_refusal(error) => {
-                self.gate.is_shut.store(true, Ordering::Release);
-            }
+            Ok(_) => drop(self.gate.is_shut.send_replace(false)),
+            Err(error) if self.is_refusal(error) => drop(self.gate.is_shut.send_replace(true)),
             Err(_) => {}
         }
         drop(turn);
         connected
     }
 
+    /// Goes on with what opens a connection until the gate is shut. Whoever was let through before would
+    /// else go on trying beside the one whose turn it is.
+    async fn while_open<T>(
+        &self,
+        connect: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        let mut gate = self.gate.is_shut.subscribe();
+        tokio::select! {
+            connected = connect => connected,
+            _ = gate.wait_for(|is_shut| *is_shut) => Err(sqlx::Error::PoolTimedOut),
+        }
+    }
+
     /// Waits for this caller's turn while the gate is shut.
     async fn turn(&self) -> Result<Option<MutexGuard<'_, ()>>, sqlx::Error> {
-        let is_shut = || self.gate.is_shut.load(Ordering::Acquire);
+        let is_shut = || *self.gate.is_shut.borrow();
         if !is_shut() {
             return Ok(None);
         }

@@ -167,7 +167,10 @@ pub async fn counts_cost(
                      AND CASE b.scope
                          WHEN 'tenant' THEN true
                          WHEN 'key' THEN b.owner_id = r.key_id
-                         WHEN 'agent' THEN b.owner_id = $3
+                         WHEN 'agent' THEN b.owner_id IN ($3, r.agent_id)
+                                           OR b.owner_id = ANY (r.ancestor_owners)
+                         WHEN 'thread' THEN b.owner_id = r.thread_id
+                                            OR b.owner_id = ANY (r.ancestor_owners)
                          WHEN 'run' THEN b.owner_id = r.run_id OR b.owner_id = ANY (r.ancestors)
                          ELSE false END
                    WHERE r.tenant_id = $1

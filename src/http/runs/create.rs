@@ -45,7 +45,7 @@ pub(super) async fn create(
     HashedBody(new, request_hash): HashedBody<NewRun>,
 ) -> Result<Response, Problem> {
     let key = idempotency_key("POST /v1/runs", key, request_hash);
-    let start = new.start(caller.key, key)?;
+    let start = new.start(&caller, key)?;
     match prefer.wait {
         None => answer_at_once(&app, &caller, start).await,
         Some(at_most) => answer_later(&app, &caller, start, (at_most, prefer.strict)).await,

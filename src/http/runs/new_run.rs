@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::budget::Budget;
-use crate::domain::id::{KeyId, RunId, ThreadId, WebhookId};
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::id::{RunId, ThreadId, WebhookId};
 use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
 use crate::engine::{StartRun, ThreadChoice, WhichAgent};
@@ -30,7 +31,8 @@ pub(super) struct NewRun {
     #[serde(default)]
     #[schema(minimum = 1)]
     agent_version: Option<i32>,
-    /// An agent defined by the request; exactly one of this and `agent_id` is given.
+    /// An agent defined by the request; exactly one of this and `agent_id` is given. One that names a secret
+    /// or an MCP server needs scope `agents:write` as well.
     #[serde(default)]
     agent: Option<AgentSpec>,
     /// The thread to go on with; by default a new one.
@@ -116,9 +118,15 @@ impl NewRun {
     /// Checks everything that can be known without looking anything up.
     pub(super) fn start(
         self,
-        key: Option<KeyId>,
+        caller: &Caller,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<StartRun, AgentlingError> {
+        // A key that may only start runs is not to find new uses for a tenant's secrets.
+        let required = Scope::AgentsWrite;
+        let uses_what_is_kept = self.agent.as_ref().is_some_and(AgentSpec::uses_what_is_kept);
+        if uses_what_is_kept && !caller.may(required) {
+            return Err(AgentlingError::Forbidden { required });
+        }
         let mut checks = Checks::new();
         self.check(&mut checks);
         let input = self.input.parts();
@@ -136,7 +144,7 @@ impl NewRun {
             on_busy: self.on_busy,
             on_disconnect: self.on_disconnect,
             budget: self.budget,
-            key,
+            key: caller.key,
             metadata: self.metadata,
             idempotency,
             webhook: self.webhook,

@@ -35,7 +35,7 @@ pub(super) async fn stream_new(
     let tenant = caller.tenant.clone();
     let slot = app.streams.take(&tenant)?;
     let key = idempotency_key("POST /v1/runs/stream", key, request_hash);
-    let mut start = new.start(caller.key, key)?;
+    let mut start = new.start(&caller, key)?;
     // The id is made here, so that the watch begins before the run does and misses no delta.
     let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
     let mut watch = app.engine.watch(&tenant, id);

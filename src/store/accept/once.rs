@@ -278,13 +278,16 @@ async fn insert(
                           max_steps, deadline_at, next_seq, next_event_seq, available_at, op_id,
                           metadata, created_at, webhook_id, memory_from, budgeted, budget, key_id,
                           on_busy, on_disconnect, queue_place, enqueued_task, parent_run_id,
-                          parent_call_id, ancestors, format)
+                          parent_call_id, ancestors, format, ancestor_owners)
          VALUES ($1, $2, $3, $4, $5, ($6::text)::json, 'queued', $7, now() + $8::interval, $9, $10,
                  CASE WHEN $20::bigint IS NULL THEN now() ELSE 'infinity' END, $11,
                  ($12::text)::json, $13, $14,
                  CASE WHEN $20 IS NULL
                       THEN (SELECT memory_from FROM thread WHERE tenant_id = $1 AND thread_id = $3) END,
-                 $15, ($16::text)::json, $17, $18, $19, $20, ($21::text)::json, $22, $23, $24, $25)",
+                 $15, ($16::text)::json, $17, $18, $19, $20, ($21::text)::json, $22, $23, $24, $25,
+                 coalesce((SELECT array_remove(ancestor_owners || thread_id || agent_id, NULL)
+                             FROM run
+                            WHERE tenant_id = $1 AND run_id = $22), '{}'))",
         tenant.as_str(),
         run.id.uuid(),
         run.thread_id.uuid(),

@@ -67,8 +67,11 @@ pub async fn shortages(
                   VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
                          ('key', r.key_id), ('agent', r.agent_id),
                          ('thread', r.thread_id), ('run', r.run_id)
-                   UNION ALL
-                  SELECT 'run', unnest(r.ancestors)) AS o(scope, owner_id)
+                   UNION
+                  SELECT 'run', unnest(r.ancestors)
+                   UNION
+                  SELECT scope, unnest(r.ancestor_owners)
+                    FROM unnest(ARRAY['agent', 'thread']) AS above(scope)) AS o(scope, owner_id)
              JOIN budget b
                ON b.tenant_id = r.tenant_id
               AND b.scope = o.scope

@@ -194,8 +194,8 @@ async fn mark(store: &Store, tenant: &TenantId, owner: BudgetOwner) -> Result<()
                 AND NOT budgeted
                 AND CASE $2 WHEN 'tenant' THEN true
                             WHEN 'key' THEN key_id = $3
-                            WHEN 'agent' THEN agent_id = $3
-                            WHEN 'thread' THEN thread_id = $3
+                            WHEN 'agent' THEN agent_id = $3 OR $3 = ANY (ancestor_owners)
+                            WHEN 'thread' THEN thread_id = $3 OR $3 = ANY (ancestor_owners)
                             ELSE run_id = $3 OR $3 = ANY (ancestors) END
               ORDER BY run_id
                 FOR UPDATE

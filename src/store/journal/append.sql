@@ -82,7 +82,7 @@ WITH guard AS (
               AND c.state = believed.state
             WHERE c.tenant_id = $1
               AND c.run_id = $2)
- RETURNING tenant_id, run_id, thread_id, agent_id, key_id, webhook_id, ancestors
+ RETURNING tenant_id, run_id, thread_id, agent_id, key_id, webhook_id, ancestors, ancestor_owners
 ), new_step AS (
     INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id, epoch,
                       content, request_bytes, request_shared_bytes, request_sha256,
@@ -191,13 +191,17 @@ WITH guard AS (
       FROM guard g
      CROSS JOIN json_to_recordset(($74::text)::json)
                     AS a(resource text, target bigint, spend bigint, strict boolean)
-     -- What a sub-run uses is also used by the runs that it was started for.
+     -- What a sub-run uses is also used by the runs that it was started for, on their threads and by
+     -- their agents; once, where an agent calls itself.
      CROSS JOIN LATERAL (
            VALUES ('tenant', '00000000-0000-0000-0000-000000000000'::uuid),
                   ('key', g.key_id), ('agent', g.agent_id),
                   ('thread', g.thread_id), ('run', g.run_id)
-            UNION ALL
-           SELECT 'run', unnest(g.ancestors)) AS o(scope, owner_id)
+            UNION
+           SELECT 'run', unnest(g.ancestors)
+            UNION
+           SELECT scope, unnest(g.ancestor_owners)
+             FROM unnest(ARRAY['agent', 'thread']) AS above(scope)) AS o(scope, owner_id)
       JOIN budget b
         ON b.tenant_id = g.tenant_id
        AND b.scope = o.scope

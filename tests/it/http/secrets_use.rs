@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::secrets::{SEALING, VALUE, agent, keep};
+use super::send_as;
 use crate::support::{
-    FakeModel, ModelReply, SseReader, TestApp, execute, picture_everything, tool,
+    FakeModel, ModelReply, SseReader, TestApp, execute, mint_key, picture_everything, tool,
 };
 
 /// A model that calls `t` once and then says that it is done.
@@ -63,6 +64,41 @@ async fn a_tool_is_sent_the_secret_and_what_it_echoes_is_masked() {
     assert!(!leaks(&seen(&app, &run).await));
     let used = app.get("/v1/secrets/key").await.expect(200);
     assert!(used["last_used_at"].is_string(), "{used}");
+}
+
+#[tokio::test]
+async fn a_key_that_may_only_start_runs_finds_no_new_uses_for_what_is_kept() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    let (runs, agents) = (["runs:write"].as_slice(), ["runs:write", "agents:write"].as_slice());
+    let keys = [mint_key(&app, "default", runs).await, mint_key(&app, "default", agents).await];
+    let with = |members: &Value| {
+        let mut agent = agent(&app, &json!({"provider": "scripted", "name": "m"}));
+        agent.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        agent
+    };
+    let model = json!({"provider": "openai", "name": "m", "api_key": {"secret": "key"}});
+    let uses = [
+        with(&json!({})),
+        with(&json!({"tools": [], "model": model})),
+        with(
+            &json!({"tools": [], "model": {"provider": "openai", "name": "m", "fallbacks": [model]}}),
+        ),
+        with(&json!({"tools": [{"kind": "mcp", "server": "kept"}]})),
+    ];
+    for agent in uses {
+        let body = json!({"agent": agent, "input": "go"}).to_string();
+        for path in ["/v1/runs", "/v1/runs/stream"] {
+            let refused = send_as(&app, &keys[0], ("POST", path), &body).await;
+            let problem = refused.expect_problem(403, "insufficient-scope");
+            assert_eq!(problem["required"], "agents:write", "{body}");
+            let taken = send_as(&app, &keys[1], ("POST", path), &body).await;
+            assert_ne!(taken.status, 403, "{body}");
+        }
+    }
+    let plain = with(&json!({"tools": []}));
+    let body = json!({"agent": plain, "input": "go"}).to_string();
+    send_as(&app, &keys[0], ("POST", "/v1/runs"), &body).await.expect(201);
 }
 
 #[tokio::test]

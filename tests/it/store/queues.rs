@@ -22,22 +22,29 @@ async fn a_budget_that_was_set_while_a_run_was_accepted_is_found_when_it_is_clai
 
 #[tokio::test]
 async fn a_budget_of_a_run_further_up_is_found_when_a_sub_run_is_claimed() {
-    let db = TestDb::new().await;
-    let store = db.store();
-    accepted(&store).await;
-    // It was interrupted while the budget was set, say.
-    let sub_run =
-        "UPDATE run SET ancestors = ARRAY[gen_random_uuid(), thread_id], parent_run_id = thread_id,
-                                  parent_call_id = 'call_1'";
-    execute(&db, sub_run).await;
-    // What is looked up is the budget; that its run is there does not matter.
-    let set = "SET session_replication_role = replica;
-               INSERT INTO budget (tenant_id, scope, owner_id, period, resource, bound)
-               SELECT tenant_id, 'run', ancestors[1], 'total', 'turns', 1 FROM run";
-    sqlx::raw_sql(set).execute(&mut db.connect().await).await.unwrap();
-    let [claimed] = claim(&store, 1).await.try_into().unwrap();
-    assert!(!claimed.begins, "its first turn has to find room");
-    assert_eq!(count(&db, "SELECT count(*) FROM run WHERE budgeted AND turn = 0").await, 1);
+    for (scope, owners) in
+        [("run", "ancestors"), ("agent", "ancestor_owners"), ("thread", "ancestor_owners")]
+    {
+        let db = TestDb::new().await;
+        let store = db.store();
+        accepted(&store).await;
+        // It was interrupted while the budget was set, say.
+        let sub_run = "UPDATE run SET ancestors = ARRAY[gen_random_uuid(), thread_id],
+                                      ancestor_owners = ARRAY[gen_random_uuid()],
+                                      parent_run_id = thread_id, parent_call_id = 'call_1'";
+        execute(&db, sub_run).await;
+        // What is looked up is the budget; that its owner is there does not matter.
+        let set = format!(
+            "SET session_replication_role = replica;
+             INSERT INTO budget (tenant_id, scope, owner_id, period, resource, bound)
+             SELECT tenant_id, '{scope}', {owners}[1], 'total', 'turns', 1 FROM run"
+        );
+        let set = sqlx::raw_sql(sqlx::AssertSqlSafe(set));
+        set.execute(&mut db.connect().await).await.unwrap();
+        let [claimed] = claim(&store, 1).await.try_into().unwrap();
+        assert!(!claimed.begins, "its first turn has to find room");
+        assert_eq!(count(&db, "SELECT count(*) FROM run WHERE budgeted AND turn = 0").await, 1);
+    }
 }
 
 #[tokio::test]

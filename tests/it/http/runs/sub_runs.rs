@@ -523,6 +523,45 @@ async fn what_an_agent_uses_is_used_of_the_budget_of_its_caller_and_once_of_that
 }
 
 #[tokio::test]
+async fn what_an_agent_uses_is_used_of_the_budgets_of_its_callers_thread_and_agent() {
+    let app = TestApp::start().await;
+    helper(&app, "echo", &[json!({"echo": true})], &[]).await;
+    let down = [asking(&["down"]), saying("Down.")];
+    let middle = helper(&app, "middle", &down, &[agent_tool("down", "echo")]).await;
+    let outer = [asking(&["ask"]), saying("Done.")];
+    let outer = helper(&app, "outer", &outer, &[agent_tool("ask", "middle")]).await;
+    let thread = app.post("/v1/threads", &json!({})).await.expect(201);
+    let budgets = [("agent", &outer, 5), ("thread", &thread, 5), ("agent", &middle, 3)];
+    for (scope, owner, _) in budgets {
+        let path = format!("/v1/budgets/{scope}/{}", owner["id"].as_str().unwrap());
+        app.put(&path, &json!({"turns": 5})).await.expect(200);
+    }
+    let run = json!({"agent_id": "outer", "thread_id": thread["id"], "input": "Go."});
+    assert_eq!(app.run_body(&run).await["answer"], "Done.");
+    for (scope, owner, used) in budgets {
+        let path = format!("/v1/budgets/{scope}/{}", owner["id"].as_str().unwrap());
+        assert_eq!(app.get(&path).await.expect(200)["turns"]["used"], used, "{scope}");
+    }
+    assert_invariants(&app.db).await;
+    let refused = app.post("/v1/runs", &run).await;
+    assert!(refused.text.contains("budget-exhausted"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn an_agent_that_calls_itself_uses_of_its_budget_once_a_turn() {
+    let app = TestApp::start().await;
+    let script = [asking(&["ask"]), saying("Done.")];
+    let agent = helper(&app, "self", &script, &[agent_tool("ask", "self")]).await;
+    let path = format!("/v1/budgets/agent/{}", agent["id"].as_str().unwrap());
+    app.put(&path, &json!({"turns": 100})).await.expect(200);
+    let run = app.run_body(&json!({"agent_id": "self", "input": "Go."})).await;
+    assert_eq!(run["answer"], "Done.");
+    let turns = count(&app.db, "SELECT sum(turn) FROM run").await;
+    assert_eq!(app.get(&path).await.expect(200)["turns"]["used"], turns);
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
 async fn an_agent_waits_for_room_in_the_budget_of_its_caller_and_goes_on_when_that_is_raised() {
     let app = TestApp::start().await;
     helper(&app, "echo", &[json!({"echo": true})], &[]).await;
