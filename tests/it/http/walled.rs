@@ -27,7 +27,12 @@ async fn walled(settings: &[(&str, &str)]) -> TestApp {
 #[tokio::test]
 async fn a_run_with_tools_a_stream_a_fork_and_a_reader_elsewhere() {
     let app = walled(&[]).await;
-    let t = tool(&app.tools, "t", "pure", &json!({"type": "object"}));
+    let t = tool(
+        &app.tools,
+        "t",
+        "pure",
+        &json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+    );
     let script = [calling(&["t", "ask"]), saying("Done.")];
     let agent = agent_with(&script, &[t, client_tool("ask")]);
     let run = app.parked(&json!({"agent": agent, "input": "go"})).await;
@@ -112,7 +117,12 @@ async fn a_secret_of_another_tenant_is_sent_nowhere() {
     let app = walled(&[]).await;
     let secret = json!({"value": "hunter22hunter22", "origins": [app.tools.origin()]});
     app.put("/v1/secrets/key", &secret).await.expect(200);
-    let mut t = tool(&app.tools, "t", "pure", &json!({"type": "object"}));
+    let mut t = tool(
+        &app.tools,
+        "t",
+        "pure",
+        &json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+    );
     t["headers"] = json!({"x-key": {"secret": "key"}});
     let agent = agent_with(&[calling(&["t"]), saying("Done.")], &[t]);
     app.run(&agent, "go").await;
