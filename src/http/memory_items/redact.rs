@@ -30,8 +30,8 @@ pub(super) struct MemoryVersionRef {
 /// Redact a version of an item
 ///
 /// Its value is removed from where it is stored and from what is searched, for good; when that was and with
-/// which key stays. Where it is the newest version, the item is not there until it is put again. Asked for
-/// again it answers the same. What was told of the value in threads is theirs.
+/// which key stays. Where it is the newest version, the item is not there until it is put again. A
+/// repeated request is answered the same. What was told of the value in threads is theirs.
 #[utoipa::path(post, path = "/v1/memory/items/versions/redact", tag = "memory",
     operation_id = "memory_items_redact",
     request_body = MemoryVersionRef,

@@ -19,7 +19,7 @@ use crate::store::memory_items;
 /// Without `query` and `vector` all items under the prefix that the filter lets through are listed, in the
 /// order of their namespaces and keys. With `query` those whose words fit come, the best first, and with
 /// `vector` those with an embedding of as many numbers, the nearest first. Vectors are compared where the
-/// database has the extension `vector`.
+/// database has the extension `vector`. A repeated request searches again.
 #[utoipa::path(post, path = "/v1/memory/search", tag = "memory", operation_id = "memory_search",
     request_body = NewMemorySearch,
     responses((status = 200, description = "A page of items", body = PageView<HitView>)),

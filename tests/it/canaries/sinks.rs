@@ -27,7 +27,7 @@ impl Sinks {
         Self(vec![
             ("log", world.sayings.all("server")),
             ("commands", world.sayings.all("command")),
-            ("answers", a.answers()),
+            ("answers", a.answers() + &world.reader().answers()),
             ("streams", a.streams()),
             ("ledger", ledger.ledger),
             ("exports", ledger.exports),

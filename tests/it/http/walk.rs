@@ -351,7 +351,7 @@ impl World {
     }
 
     /// The operation's path with what is really there.
-    fn real_path(&self, operation: &Operation) -> String {
+    pub(super) fn real_path(&self, operation: &Operation) -> String {
         let is_on_item =
             operation.path.starts_with("/v1/memory/items") && operation.method != "POST";
         let query = if is_on_item { ITEM_QUERY } else { "" };

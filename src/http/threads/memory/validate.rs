@@ -33,7 +33,7 @@ pub(super) struct ValidationView {
 
 /// Validate a memory document
 ///
-/// Answers what loading it would make of it, and changes nothing. What cannot be loaded is refused as it
+/// Answers what loading it would make of it, and changes nothing, nor does a repeated request. What cannot be loaded is refused as it
 /// is there: `memory-load-error` lists what is wrong.
 #[utoipa::path(post, path = "/v1/memory/validate", tag = "threads",
     operation_id = "memory_validate", params(ReadQuery), request_body = LoadableMemory,
