@@ -26,7 +26,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Terms {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Ok(if_match) = IfMatch::from_request_parts(parts, state).await;
+        let if_match = IfMatch::from_request_parts(parts, state).await?;
         let Query(ReadQuery { repair }) = Query::from_request_parts(parts, state).await?;
         Ok(Self { if_match, repair })
     }
