@@ -1,6 +1,7 @@
 //! `PUT /v1/threads/{thread_id}/memory`.
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 
 use super::document::ReadQuery;
 use super::{LoadableMemory, document, seen, to_append};
@@ -13,6 +14,23 @@ use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::http::threads::{ThreadView, find, view};
 use crate::store::threads::{self, NewMemory};
+
+/// On which terms a memory is loaded.
+#[derive(Debug)]
+pub(super) struct Terms {
+    if_match: IfMatch,
+    repair: bool,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Terms {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let if_match = IfMatch::from_request_parts(parts, state).await?;
+        let Query(ReadQuery { repair }) = Query::from_request_parts(parts, state).await?;
+        Ok(Self { if_match, repair })
+    }
+}
 
 /// Load the memory of a thread
 ///
@@ -32,13 +50,13 @@ pub(super) async fn load(
     State(app): State<AppState>,
     caller: Scoped<MemoryWrite>,
     PathId(id): PathId<ThreadId>,
-    asked: (IfMatch, Query<ReadQuery>),
+    terms: Terms,
     LargeText(text): LargeText,
 ) -> Result<Reply<ThreadView>, Problem> {
-    let (if_match, Query(query)) = asked;
+    let Terms { if_match, repair } = terms;
     let thread = find(&app, &caller, id).await?;
     if_match.check(&view::etag(&thread))?;
-    let Loaded { memory, repairs, .. } = document::read(&caller, (&text, ""), query.repair)?;
+    let Loaded { memory, repairs, .. } = document::read(&caller, (&text, ""), repair)?;
     // A document may be large, and all that it says has been read.
     drop(text);
     let steps = to_append(&app, memory.steps);
@@ -48,6 +66,6 @@ pub(super) async fn load(
     let thread = replaced.map_err(|error| if_match.explain(error))?;
     let thread = thread.ok_or_else(Problem::not_found)?;
     let tag = view::etag(&thread);
-    let view = ThreadView::of(&app, thread).mended(query.repair.then_some(repairs));
+    let view = ThreadView::of(&app, thread).mended(repair.then_some(repairs));
     Ok(Reply::ok(view).etag(tag))
 }
