@@ -104,7 +104,7 @@ async fn agent(running: &Running, spec: AgentSpec) -> Result<AgentId, AgentlingE
     let (store, tenant) = (&running.store, TenantId::default());
     let around = Surroundings::default();
     let (id, now) = (AgentId::from(around.ids.sortable()), around.clock.now());
-    match agents::create(store, &tenant, id, &spec, now).await {
+    match agents::create(store, &tenant, (id, None), &spec, now).await {
         Ok(agent) => return Ok(agent.id),
         Err(StoreError::Conflict(Conflict::AgentNameTaken)) => {}
         Err(error) => return Err(error.into()),

@@ -17,6 +17,7 @@ use super::id::McpServerId;
 use super::secret::HeaderSource;
 use super::tool::{EffectClass, ToolDefinition};
 use super::wait::{ANSWER_TIMEOUT_MS, Approval, HOLD_TIMEOUT_MS, OnInDoubt, WaitRules};
+use crate::labels;
 
 /// A registered server.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,10 +72,16 @@ pub struct McpServerSpec {
 pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
 
 impl McpServerSpec {
-    /// What holds for a tool of the server, for one agent.
+    /// What holds for a tool of the server, for one agent. Of a program of the operator's an agent may ask
+    /// for more care than the operator, and never for less.
     pub fn rules_for(&self, tool: &str, agent: &McpRules) -> McpRules {
-        let own = self.overrides.get(tool).cloned().unwrap_or_default();
-        agent.clone().or(own).or(self.rules.clone())
+        let own = self.overrides.get(tool).cloned().unwrap_or_default().or(self.rules.clone());
+        if self.is_program() { own.tightened(agent) } else { agent.clone().or(own) }
+    }
+
+    /// Whether it is a program of the operator's: those have no URL.
+    pub const fn is_program(&self) -> bool {
+        self.url.is_empty()
     }
 
     /// Whether agents may use a tool.
@@ -86,6 +93,9 @@ impl McpServerSpec {
 
 /// What holds for tools of a server. What is absent is left to the next one that says something: the
 /// agent, then the server's word about the tool, then about all of its tools.
+///
+/// Where the server is a program of the operator's and both say something, the stricter of the two holds; and
+/// only the operator can say that calls may be repeated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpRules {
@@ -140,6 +150,28 @@ impl McpRules {
         }
     }
 
+    /// These rules, and those of them that others are stricter about as the others have it.
+    #[must_use]
+    fn tightened(self, other: &Self) -> Self {
+        Self {
+            // Only the operator says that calls may be repeated; no word of it is a word against it.
+            effect: stricter(Some(self.effect()), other.effect, EffectClass::max),
+            timeout_ms: stricter(self.timeout_ms, other.timeout_ms, u64::min),
+            on_in_doubt: stricter(self.on_in_doubt, other.on_in_doubt, OnInDoubt::stricter),
+            // The longer it is held, the later the model is told without anybody's word.
+            hold_timeout_ms: stricter(self.hold_timeout_ms, other.hold_timeout_ms, u64::max),
+            approval: stricter(self.approval, other.approval.clone(), Approval::stricter),
+            // Who does not decide in time has refused.
+            approval_timeout_ms: stricter(
+                self.approval_timeout_ms,
+                other.approval_timeout_ms,
+                u64::min,
+            ),
+            parallel_safe: stricter(self.parallel_safe, other.parallel_safe, |own, its| own && its),
+            max_output_chars: stricter(self.max_output_chars, other.max_output_chars, u32::min),
+        }
+    }
+
     /// Whether calls may be repeated.
     pub fn effect(&self) -> EffectClass {
         self.effect.unwrap_or_default()
@@ -163,6 +195,13 @@ impl McpRules {
     }
 }
 
+fn stricter<T>(own: Option<T>, other: Option<T>, of: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (own, other) {
+        (Some(own), Some(other)) => Some(of(own, other)),
+        (own, other) => own.or(other),
+    }
+}
+
 /// Tools of an MCP server. Which they are is asked when a run begins, and holds for the whole run.
 ///
 /// A tool keeps the name that its server gives it; where another tool has that name, it is
@@ -176,7 +215,8 @@ pub struct McpTool {
     /// Which tools, by the names that the server gives them; all when it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// What holds for them, before what is registered with the server.
+    /// What holds for them, before what is registered with the server; of a program of the operator's only
+    /// as far as it is stricter than what the operator says.
     #[serde(default, skip_serializing_if = "McpRules::is_empty")]
     pub rules: McpRules,
 }
@@ -224,7 +264,29 @@ pub struct Pins {
     pub tools: Vec<PinnedTool>,
     /// The servers that could not be asked: the run goes on without their tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unavailable: Vec<String>,
+    pub missing: Vec<UnavailableServer>,
+}
+
+/// An MCP server whose tools a run has to do without.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnavailableServer {
+    /// The name of the server.
+    pub name: String,
+    /// Why.
+    pub reason: UnavailableReason,
+}
+
+labels! {
+    /// Why an MCP server could not be asked for its tools when the run began.
+    UnavailableReason {
+        /// No server has the name.
+        Unknown = "unknown",
+        /// Its URL must not be called.
+        Denied = "egress_denied",
+        /// It did not answer, or not as such a server does, or what it is sent could not be had. `test` of
+        /// the server says more.
+        NotAnswering = "not_answering",
+    }
 }
 
 /// What a server says of itself, bounded and on one line each.
@@ -283,6 +345,17 @@ pub enum McpUnavailable {
     Failed(String),
 }
 
+impl McpUnavailable {
+    /// The same without what a server, or whoever stands in for it, has said.
+    pub const fn reason(&self) -> UnavailableReason {
+        match self {
+            Self::Unknown => UnavailableReason::Unknown,
+            Self::Denied(_) => UnavailableReason::Denied,
+            Self::Failed(_) => UnavailableReason::NotAnswering,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -302,6 +375,51 @@ mod tests {
         assert_eq!(send.effect(), EffectClass::AtMostOnce);
         assert_eq!((send.timeout_ms, send.max_output_chars), (Some(9), Some(7)));
         assert_eq!(spec.rules_for("look", &agent).effect(), EffectClass::Pure);
+    }
+
+    #[test]
+    fn an_agent_may_be_stricter_than_the_operator_of_a_program_and_never_looser() {
+        let rules = |value| serde_json::from_value::<McpRules>(value).unwrap();
+        let program = |own| McpServerSpec {
+            name: "s".to_owned(),
+            url: String::new(),
+            headers: IndexMap::new(),
+            connect_timeout_ms: None,
+            allow: None,
+            deny: Vec::new(),
+            rules: McpRules::default(),
+            overrides: BTreeMap::from([("t".to_owned(), rules(own))]),
+            metadata: Metadata::new(),
+        };
+        let (when, other) = (json!({"when": "/n > 1"}), json!({"when": "/n > 2"}));
+        // The looser, the stricter, and what holds when one says this and the other that.
+        for (member, loose, strict, both) in [
+            ("effect", json!("pure"), json!("idempotent"), json!("idempotent")),
+            ("effect", json!("idempotent"), json!("at_most_once"), json!("at_most_once")),
+            ("timeout_ms", json!(9), json!(8), json!(8)),
+            ("on_in_doubt", json!("observe"), json!("hold"), json!("hold")),
+            ("hold_timeout_ms", json!(8), json!(9), json!(9)),
+            ("approval", json!("never"), when.clone(), when.clone()),
+            ("approval", when.clone(), json!("always"), json!("always")),
+            ("approval", when.clone(), when.clone(), when.clone()),
+            ("approval", when, other, json!("always")),
+            ("approval_timeout_ms", json!(9), json!(8), json!(8)),
+            ("parallel_safe", json!(true), json!(false), json!(false)),
+            ("max_output_chars", json!(9), json!(8), json!(8)),
+        ] {
+            let said = |value| json!({"effect": "pure", member: value});
+            let [loose, strict, both] = [loose, strict, both].map(said);
+            for (operator, agent) in [(&loose, &strict), (&strict, &loose)] {
+                let found = program(operator.clone()).rules_for("t", &rules(agent.clone()));
+                assert_eq!(found, rules(both.clone()), "{operator} {agent}");
+            }
+            let silent = program(strict.clone()).rules_for("t", &McpRules::default());
+            assert_eq!(silent, rules(strict), "where the agent says nothing");
+        }
+        let agent = json!({"effect": "pure", "on_in_doubt": "observe", "approval": "never"});
+        let found = program(json!({})).rules_for("t", &rules(agent));
+        assert_eq!(found.effect(), EffectClass::AtMostOnce, "where the operator says nothing");
+        assert_eq!(found.on_in_doubt, Some(OnInDoubt::Observe));
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //! | sub-run, parent, ancestors | a run that a call of another starts / that run / that run and those it was started for |
 //! | webhook, delivery | an endpoint that events are told to / an event on its way there |
 //! | skill, front matter | instructions and tools that are loaded when a task calls for them / what heads their file |
+//! | format | what a server has to know to go on with a run |
 //! | schedule, due time | a run that the clock starts / the moment when it does |
 //! | tombstone | what is left of what was erased |
 //! | budget, draw, hold | what runs may use up / what one run has of it / what is set aside |
@@ -45,6 +46,7 @@ pub mod diagnosis;
 pub mod event;
 pub mod fault;
 pub mod file;
+pub mod format;
 pub mod id;
 pub mod json;
 pub mod json_schema;

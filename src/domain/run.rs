@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::agent::Metadata;
 use super::budget::Budget;
 use super::id::{AgentId, CallId, ErrorId, RunId, ThreadId};
+use super::mcp::UnavailableServer;
 use super::model::{ModelErrorKind, Provider, Usage};
 use super::money::Money;
 use super::sub_run::Parent;
@@ -85,6 +86,16 @@ labels! {
 impl Default for OnBusy {
     fn default() -> Self {
         Self::Reject
+    }
+}
+
+impl OnBusy {
+    /// Whether the active run is to end.
+    pub const fn displaces(self) -> bool {
+        match self {
+            Self::Reject | Self::Enqueue => false,
+            Self::Interrupt | Self::Rollback => true,
+        }
     }
 }
 
@@ -227,6 +238,9 @@ pub struct RunFacts {
     /// What was kept from the model of its steps, by redaction rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub redactions: BTreeMap<String, u64>,
+    /// The MCP servers whose tools it has to do without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable_servers: Vec<UnavailableServer>,
     /// When it was first claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
@@ -252,6 +266,7 @@ impl RunFacts {
             turn: 0,
             attempt: 0,
             redactions: BTreeMap::new(),
+            unavailable_servers: Vec::new(),
             started_at: None,
             finished_at: None,
         }

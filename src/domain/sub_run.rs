@@ -76,6 +76,15 @@ pub fn answer_of(facts: &RunFacts) -> Option<CallAnswer> {
     })
 }
 
+/// What a call is told whose sub-run cannot be started: a caller has given its id to another run.
+pub fn id_taken() -> ToolFailure {
+    ToolFailure {
+        r#type: "SubRunIdTaken".to_owned(),
+        message: "the agent's run was not started: another run has its id".to_owned(),
+        redacted: false,
+    }
+}
+
 fn output_of(facts: &RunFacts) -> ToolOutput {
     let text = facts.answer.clone().unwrap_or_default();
     match &facts.output {

@@ -37,6 +37,18 @@ labels! {
     }
 }
 
+impl OnInDoubt {
+    /// The one of two by which less is taken for granted.
+    #[must_use]
+    pub const fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Hold, _) | (_, Self::Hold) => Self::Hold,
+            (Self::Probe, _) | (_, Self::Probe) => Self::Probe,
+            (Self::Observe, Self::Observe) => Self::Observe,
+        }
+    }
+}
+
 #[expect(clippy::derivable_impls, reason = "the `labels!` macro writes the enum")]
 impl Default for OnInDoubt {
     fn default() -> Self {
@@ -91,6 +103,21 @@ impl Default for Approval {
 impl Approval {
     /// Nobody is asked.
     pub const NEVER: Self = Self::Fixed(ApprovalPolicy::Never);
+
+    /// Every call waits for a decision.
+    pub const ALWAYS: Self = Self::Fixed(ApprovalPolicy::Always);
+
+    /// What asks whenever one of two does.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Fixed(ApprovalPolicy::Never), one)
+            | (one, Self::Fixed(ApprovalPolicy::Never)) => one,
+            (one, other) if one == other => one,
+            // Two conditions are not made into one.
+            _ => Self::ALWAYS,
+        }
+    }
 }
 
 labels! {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{Context, steer, sub_runs};
 use crate::domain::agent::{Agent, AgentSpec, Metadata};
 use crate::domain::budget::Budget;
+use crate::domain::format::RunFormat;
 use crate::domain::id::{KeyId, RunId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::memory::Finding;
@@ -153,6 +154,7 @@ pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> Ne
     };
     let budget = start.budget.or(agent.spec.budget);
     let is_priced = is_priced(context, &agent.spec);
+    let format = RunFormat::of_agent(&agent.spec);
     let timeout = start
         .run_timeout
         .or_else(|| agent.spec.run_timeout_ms.map(Duration::from_millis))
@@ -187,6 +189,7 @@ pub(super) fn assembled(context: &Context, agent: Chosen, start: StartRun) -> Ne
         webhook: start.webhook,
         firing: start.firing,
         key: start.key,
+        format,
         is_priced,
     }
 }

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use super::{Context, secrets};
 use crate::domain::event::DeltaKind;
 use crate::domain::id::TenantId;
-use crate::domain::model::{ModelError, ModelErrorKind};
+use crate::domain::message::ReplyPart;
+use crate::domain::model::{FinishReason, ModelError, ModelErrorKind};
 use crate::domain::redaction::PLACEHOLDER_START;
 use crate::domain::secret::SecretUnavailable;
 use crate::provider::{Attempt, ModelCall};
 use crate::render::redact::StreamRedactor;
-use crate::tools::mask::Mask;
+use crate::tools::mask::{BEGUN, Mask};
 use crate::wire::DeltaPiece;
 
 /// What stands for an answer that is not kept.
@@ -38,12 +39,78 @@ pub(super) async fn ask(
     let mask = Mask::of([(&name, &key)]);
     let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), has_key: false, on_delta };
     let mut attempt = models.call(call, Some(&key), &mut |piece| pieces.push(piece)).await;
-    if pieces.finish() {
+    let end = End::of(&attempt);
+    let has_key = pieces.finish(end);
+    let is_begun = end != End::Whole && cut(&mask, &mut attempt);
+    if has_key || is_begun {
         // In the bytes of a stream the key stands in pieces, which nothing finds.
         attempt.response = Bytes::from_static(WITHHELD);
     }
     masked(&mask, &mut attempt);
     attempt
+}
+
+/// How what came back ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Where it should.
+    Whole,
+    /// Where its size was reached.
+    Full,
+    /// Anywhere, also within a piece that nobody could read.
+    Broken,
+}
+
+impl End {
+    fn of(attempt: &Attempt) -> Self {
+        match &attempt.outcome {
+            Ok(reply) if reply.finish_reason == Some(FinishReason::Length) => Self::Full,
+            Ok(_) => Self::Whole,
+            Err(_) => Self::Broken,
+        }
+    }
+
+    /// Whether the text that ends so is not to be kept for so many letters at its end, which may be the
+    /// beginning of a key. Where the next piece is lost, it may have had the rest.
+    const fn gives_away(self, begun: usize) -> bool {
+        match self {
+            Self::Whole => false,
+            Self::Full => begun >= BEGUN,
+            Self::Broken => begun > 0,
+        }
+    }
+}
+
+const fn text_of(part: &mut ReplyPart) -> Option<&mut String> {
+    match part {
+        ReplyPart::Text(part) => Some(&mut part.text),
+        ReplyPart::Thinking(part) => Some(&mut part.text),
+        ReplyPart::ToolCall(part) => Some(&mut part.arguments),
+        ReplyPart::Refusal(part) => Some(&mut part.text),
+        ReplyPart::RedactedThinking(_) | ReplyPart::Unknown(_) => None,
+    }
+}
+
+/// Takes the beginning of a key from the end of what broke off; whether one was in a reply, and so in pieces
+/// in its bytes.
+fn cut(mask: &Mask, attempt: &mut Attempt) -> bool {
+    match &mut attempt.outcome {
+        Ok(reply) => {
+            let texts = reply.parts.iter_mut().filter_map(text_of);
+            let mut is_begun = false;
+            for text in texts {
+                let kept = mask.kept(text);
+                is_begun |= kept < text.len();
+                text.truncate(kept);
+            }
+            is_begun
+        }
+        Err(error) => {
+            error.operator_detail.truncate(mask.kept(&error.operator_detail));
+            attempt.response.truncate(mask.kept_bytes(&attempt.response));
+            false
+        }
+    }
 }
 
 fn unavailable(call: &ModelCall, why: SecretUnavailable) -> ModelError {
@@ -91,10 +158,13 @@ impl Pieces<'_> {
         self.tell(kind, shown);
     }
 
-    /// Tells what was held back of texts that are over; whether the key was in one.
-    fn finish(mut self) -> bool {
+    /// Tells what was held back of texts that are over; whether the key was in one. Of texts that broke off
+    /// what may be the beginning of the key is not told, and counts as it.
+    fn finish(mut self, end: End) -> bool {
         for (kind, stream) in std::mem::take(&mut self.streams) {
-            let text = stream.finish();
+            let gives_away = end.gives_away(stream.begun());
+            self.has_key |= gives_away;
+            let text = if gives_away { stream.cut() } else { stream.finish() };
             self.tell(kind, text);
         }
         self.has_key

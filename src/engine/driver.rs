@@ -120,8 +120,9 @@ impl Driver {
         };
         driver.go(first).await?;
         if driver.state.is_ended() {
-            steer::let_next_on(&driver.context, &driver.claim.tenant, thread).await;
-            sub_runs::let_go(&driver.context, &driver.state).await;
+            let Claim { tenant, run, .. } = &driver.claim;
+            steer::let_next_on(&driver.context, tenant, thread).await;
+            sub_runs::let_go(&driver.context, (tenant, *run), &driver.state).await;
         }
         Ok(())
     }

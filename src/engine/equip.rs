@@ -15,7 +15,7 @@ use super::journal::{Journal, Stamp};
 use super::leases::Signals;
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::TenantId;
-use crate::domain::mcp::{PinnedTool, Pins};
+use crate::domain::mcp::{PinnedTool, Pins, UnavailableReason, UnavailableServer};
 use crate::domain::skill::Skill;
 use crate::domain::step::ToolsStep;
 use crate::domain::tool::ToolSpec;
@@ -90,24 +90,27 @@ async fn ask(
     let equipped = (&loaded.agent, loaded.skills.as_slice());
     let asked = tokio::time::timeout(bound, offered(context, &claim.tenant, equipped));
     let pins = tokio::select! {
-        asked = Box::pin(asked) => asked.unwrap_or_else(|_| Pins { tools: Vec::new(), unavailable: servers(&loaded.agent) }),
+        asked = Box::pin(asked) => asked.unwrap_or_else(|_| without(&loaded.agent)),
         () = told_to_stop => return None,
         () = context.tasks.stopping() => return None,
     };
-    for server in &pins.unavailable {
-        tracing::warn!(run = %claim.run, server, "a run goes on without the tools of an MCP server");
+    for UnavailableServer { name, reason } in &pins.missing {
+        tracing::warn!(run = %claim.run, server = name, %reason, "a run goes on without the tools of an MCP server");
     }
     Some(pins)
 }
 
-fn servers(agent: &AgentSpec) -> Vec<String> {
+/// What a run is given whose servers take too long together.
+fn without(agent: &AgentSpec) -> Pins {
     let mut names = BTreeSet::new();
     for tool in &agent.tools {
         if let ToolSpec::Mcp(tool) = tool {
             names.insert(tool.server.clone());
         }
     }
-    names.into_iter().collect()
+    let reason = UnavailableReason::NotAnswering;
+    let missing = names.into_iter().map(|name| UnavailableServer { name, reason });
+    Pins { tools: Vec::new(), missing: missing.collect() }
 }
 
 /// How the tools differ from those of the run before, where the model has read of that one.

@@ -96,6 +96,7 @@ use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
 use crate::provider::Models;
 use crate::store::Store;
+use crate::store::idempotency::IdempotencyKey;
 use crate::store::messages::{self, Added};
 use crate::tools::Toolbox;
 
@@ -309,12 +310,11 @@ impl Engine {
         &self,
         tenant: &TenantId,
         run: RunId,
-        voice: Voice,
-        text: String,
+        (voice, text, key): (Voice, String, Option<IdempotencyKey>),
     ) -> Result<RunMessage, AgentlingError> {
         let context = &self.context;
-        let said =
-            messages::add(context.store(), tenant, run, (voice, text), context.now()).await?;
+        let said = (voice, text, key.as_ref());
+        let said = messages::add(context.store(), tenant, run, said, context.now()).await?;
         match said {
             Added::Waits(message) => Ok(message),
             Added::NoSuchRun => Err(AgentlingError::NotFound { kind: "run" }),

@@ -212,7 +212,8 @@ pub(super) async fn check_tools(
     check_uses(context, tenant, secret_uses(tools).collect(), at).await
 }
 
-async fn check_uses(
+/// Refuses what names secrets for the same reasons.
+pub(super) async fn check_uses(
     context: &Context,
     tenant: &TenantId,
     uses: Vec<SecretUse>,

@@ -2,8 +2,9 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use url::Url;
 
-use super::{Engine, webhooks};
+use super::{Engine, secrets, webhooks};
 use crate::domain::id::TenantId;
 use crate::domain::mcp::{Listing, McpRules, McpServerSpec, McpUnavailable};
 use crate::domain::memory::Finding;
@@ -11,6 +12,7 @@ use crate::error::AgentlingError;
 use crate::store::{Store, mcp_servers};
 use crate::tools::mcp::{McpSource, ServersUnread};
 use crate::tools::rule_flaws;
+use crate::tools::secrets::SecretUse;
 
 /// Reads servers from the store, anew for every use.
 #[derive(Debug, Clone)]
@@ -36,8 +38,24 @@ impl McpSource for StoredServers {
 /// Whether what is said of a server, beyond its bounds, is such that it can be stored.
 ///
 /// # Errors
-/// With the place of what is wrong.
-pub fn check(engine: &Engine, spec: &McpServerSpec) -> Result<(), AgentlingError> {
+/// With the place of what is wrong, or when the database does not answer.
+pub async fn check(
+    engine: &Engine,
+    tenant: &TenantId,
+    spec: &McpServerSpec,
+) -> Result<(), AgentlingError> {
+    check_spec(engine, spec)?;
+    let Ok(url) = Url::parse(&spec.url) else { return Ok(()) };
+    let named = spec.headers.iter().filter_map(|(name, source)| Some((name, source.secret()?)));
+    let uses = named.map(|(header, secret)| SecretUse {
+        pointer: format!("/headers/{}", escaped(header)),
+        name: secret.secret.clone(),
+        url: url.clone(),
+    });
+    secrets::check_uses(&engine.context, tenant, uses.collect(), "").await
+}
+
+fn check_spec(engine: &Engine, spec: &McpServerSpec) -> Result<(), AgentlingError> {
     let own = rule_findings(&spec.rules, "/rules");
     let single = spec
         .overrides

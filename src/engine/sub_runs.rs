@@ -28,7 +28,7 @@ use crate::store::agents::{self, AgentRef};
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::store::runs::NewRun;
-use crate::store::{StoreError, sub_runs};
+use crate::store::{StoreError, erasure, sub_runs};
 use crate::tools::ToolSet;
 
 /// How long a look for an agent waits before it is tried again while the database is away.
@@ -229,24 +229,55 @@ pub(super) async fn check(
 }
 
 /// Cancels the sub-runs of a run that has ended. What fails here, the sweep does.
-pub(super) async fn let_go(context: &Context, state: &State) {
+pub(super) async fn let_go(context: &Context, (tenant, run): (&TenantId, RunId), state: &State) {
     let delegates = |call: &Call| call.planned.waits.by_run.is_some();
     if state.calls().iter().any(delegates)
-        && let Err(error) = sweep(context).await
+        && let Err(error) = cancel_abandoned(context, Some((tenant, run))).await
     {
-        tracing::warn!(%error, "sub-runs have to wait for the sweep");
+        tracing::warn!(%run, %error, "sub-runs have to wait for the sweep");
     }
 }
 
-/// Cancels the sub-runs that nobody waits for any more, and erases what is left of them with their parents.
-pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
-    for (tenant, run) in sub_runs::abandoned(context.store()).await? {
+async fn cancel_abandoned(
+    context: &Context,
+    of: Option<(&TenantId, RunId)>,
+) -> Result<(), StoreError> {
+    for (tenant, run) in sub_runs::abandoned(context.store(), of).await? {
         match steer::cancel(context, &tenant, run).await {
             Ok(_) | Err(AgentlingError::RunAlreadyTerminal { .. }) => {}
             // The others are not to wait for that.
             Err(error) => tracing::warn!(%run, %error, "a sub-run was not cancelled"),
         }
     }
-    sub_runs::erase_orphans(context.store(), context.now()).await?;
+    Ok(())
+}
+
+/// Cancels the sub-runs that nobody waits for any more.
+pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
+    cancel_abandoned(context, None).await
+}
+
+/// Tells calls that their sub-runs have ended, where a server that ended them did not know how to. Answers
+/// how many.
+pub(super) async fn tell(context: &Context) -> Result<u64, StoreError> {
+    let mut n_told = 0;
+    for (tenant, run) in sub_runs::untold(context.store()).await? {
+        match sub_runs::tell(context.store(), &tenant, run, context.now()).await {
+            Ok(()) => n_told += 1,
+            Err(error) => tracing::warn!(%run, %error, "the end of a sub-run was not told"),
+        }
+    }
+    Ok(n_told)
+}
+
+/// Erases what is left of sub-runs with their parents. Each by itself: none keeps another.
+pub(super) async fn erase_orphans(context: &Context) -> Result<(), StoreError> {
+    for (tenant, thread) in sub_runs::orphans(context.store()).await? {
+        match erasure::thread(context.store(), &tenant, thread, context.now()).await {
+            // Somebody may have been faster, and have gone on with it.
+            Ok(_) | Err(StoreError::Conflict(_)) => {}
+            Err(error) => tracing::warn!(%thread, %error, "what a sub-run has left was not erased"),
+        }
+    }
     Ok(())
 }

@@ -5,14 +5,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::Engine;
 use super::agents::check_tool;
+use super::{Engine, equip};
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::tool::{ToolOutcome, ToolSpec};
 use crate::error::AgentlingError;
-use crate::tools::CallRequest;
+use crate::tools::{CallRequest, Extra, ToolSet};
 
 /// The epoch that tools see of calls that belong to no run: older than that of any.
 const NO_LEASE: i64 = 0;
@@ -37,24 +37,48 @@ pub async fn test_tool(
     tenant: &TenantId,
     test: ToolTest,
 ) -> Result<ToolOutcome, AgentlingError> {
-    let ToolSpec::Http(tool) = &test.tool else {
+    if !matches!(test.tool, ToolSpec::Http(_) | ToolSpec::Mcp(_)) {
         let message = "only tools that the server calls elsewhere can be tried out";
         return Err(AgentlingError::invalid("/tool/kind", "not_applicable", message));
-    };
+    }
     let toolbox = &engine.context.parts.toolbox;
+    let spec = agent_of(test.tool)?;
+    check_tool(toolbox, &spec, "/tool")?;
+    let (name, tools) = Box::pin(tried(engine, tenant, &spec)).await?;
     let call = CallRequest {
         call_id: call_id(engine, tenant, test.key.as_deref()),
         tenant: tenant.clone(),
-        name: tool.name.clone(),
+        name,
         arguments: Value::Object(test.arguments).to_string(),
         attempt: 1,
         epoch: NO_LEASE,
     };
-    let spec = agent_of(test.tool)?;
-    check_tool(toolbox, &spec, "/tool")?;
-    let mut outcome = Box::pin(toolbox.call(&toolbox.toolset(&spec), &call)).await;
+    let mut outcome = Box::pin(toolbox.call(&tools, &call)).await;
     engine.redaction().of_server().outcome(RedactionChannel::Api, &mut outcome);
     if outcome.is_error { Err(AgentlingError::ToolCall(Box::new(outcome))) } else { Ok(outcome) }
+}
+
+/// The tool of an agent that has one, by its name. Of an MCP server it is the one that the declaration takes
+/// in, as the server lists it now.
+async fn tried(
+    engine: &Engine,
+    tenant: &TenantId,
+    spec: &AgentSpec,
+) -> Result<(String, ToolSet), AgentlingError> {
+    let toolbox = &engine.context.parts.toolbox;
+    if let Some(name) = spec.tools.first().and_then(ToolSpec::tool_name) {
+        return Ok((name.to_owned(), toolbox.toolset(spec)));
+    }
+    let pins = equip::offered(&engine.context, tenant, (spec, &[])).await;
+    if let Some(missing) = pins.missing.first() {
+        let why = format!("the server cannot be asked for its tools: {}", missing.reason);
+        return Err(AgentlingError::McpUnavailable(why));
+    }
+    let [tool] = pins.tools.as_slice() else {
+        let message = "must name one tool, which the server has";
+        return Err(AgentlingError::invalid("/tool/tools", "invalid_value", message));
+    };
+    Ok((tool.name.clone(), toolbox.toolset_with(spec, &Extra::of_pins(&pins))))
 }
 
 /// The id under which the tool sees the call. It says nothing about the caller's key, and another

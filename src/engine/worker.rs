@@ -135,12 +135,14 @@ async fn sweep(context: &Context) {
     let store = context.store();
     let n_claimable = swept("leases", lease::sweep(store).await)
         + swept("waits", answers::wake_overdue(store).await)
+        + swept("ends of sub-runs", sub_runs::tell(context).await)
         + swept("budgets", budget::wake(store).await);
     if n_claimable > 0 {
         context.claimable();
     }
     swept("threads", steer::sweep(context).await);
     swept("sub-runs", sub_runs::sweep(context).await);
+    swept("orphans", sub_runs::erase_orphans(context).await);
     swept("idempotency keys", idempotency::forget_old(store).await);
     swept("deltas", deltas::forget_old(store).await);
 }

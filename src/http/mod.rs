@@ -19,6 +19,7 @@ pub mod openapi;
 mod probe;
 pub mod problem;
 mod render;
+mod repeats;
 pub mod reply;
 mod requests;
 mod runs;

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
 use super::{Store, StoreError};
 use crate::domain::agent::{Agent, AgentSpec};
@@ -57,10 +58,12 @@ impl AgentRef {
 pub async fn create(
     store: &Store,
     tenant: &TenantId,
-    id: AgentId,
+    (id, key): (AgentId, Option<&IdempotencyKey>),
     spec: &AgentSpec,
     now: DateTime<Utc>,
 ) -> Result<Agent, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, id.uuid().into()).await?;
     sqlx::query!(
         "WITH new_agent AS (
              INSERT INTO agent (tenant_id, agent_id, name, version, created_at, updated_at)
@@ -75,9 +78,10 @@ pub async fn create(
         to_json(spec)?,
         now
     )
-    .execute(store.api())
+    .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Agent {
         id,
         version: 1,

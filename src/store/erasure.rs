@@ -127,11 +127,13 @@ pub(super) async fn remove_thread(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "DELETE FROM idempotency i
-          USING run r
-          WHERE r.tenant_id = $1
-            AND r.thread_id = $2
-            AND i.tenant_id = r.tenant_id
-            AND i.run_id = r.run_id",
+          USING (SELECT run_id AS id FROM run WHERE tenant_id = $1 AND thread_id = $2
+                  UNION ALL
+                 SELECT step_id FROM step WHERE tenant_id = $1 AND thread_id = $2 AND run_id IS NULL
+                  UNION ALL
+                 SELECT $2) AS gone
+          WHERE i.tenant_id = $1
+            AND i.run_id = gone.id",
         tenant.as_str(),
         id.uuid()
     )

@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::At;
 use super::threads::{self, LoadedSteps};
 use super::{Conflict, Store, StoreError};
@@ -39,6 +40,8 @@ pub struct NewFork {
     pub op_id: Uuid,
     /// The moment.
     pub now: DateTime<Utc>,
+    /// The key the request came with.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// What stands in place of a shared step.
@@ -107,6 +110,7 @@ struct Segment {
 /// [`Conflict::ThreadBusy`] when calls of the last steps are still under way.
 pub async fn fork(store: &Store, tenant: &TenantId, new: NewFork) -> Result<Forked, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, new.key.as_ref(), new.id.uuid().into()).await?;
     let ForkPoint { thread_id, at_seq } = new.origin;
     // While it is locked, the other thread cannot be deleted.
     let Some(other) = threads::lock(&mut tx, tenant, thread_id).await? else {

@@ -1,4 +1,4 @@
-//! Idempotency keys: the same key and request lead to the same run.
+//! Idempotency keys: the same key and request lead to the same thing.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub const KEPT: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
     /// Which endpoint it was sent to.
-    pub route: &'static str,
+    pub route: String,
     /// The key.
     pub key: String,
     /// SHA-256 of method, path and canonical body.
@@ -82,6 +82,89 @@ pub(super) async fn claim(
         Ok(Some(RunId::from(before.run_id)))
     } else {
         Err(StoreError::Conflict(Conflict::IdempotencyKeyReused))
+    }
+}
+
+/// What a key has led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Led {
+    /// The id of the run or other thing; of a message that of its run.
+    pub id: Uuid,
+    /// The number of a message.
+    pub number: Option<i32>,
+}
+
+/// What an earlier request with a key led to; `None` when there was none, or no key.
+///
+/// # Errors
+/// [`Conflict::IdempotencyKeyReused`] when it was another request.
+pub async fn led_to(
+    store: &Store,
+    tenant: &TenantId,
+    key: Option<&IdempotencyKey>,
+) -> Result<Option<Led>, StoreError> {
+    let Some(key) = key else { return Ok(None) };
+    let before = sqlx::query!(
+        "SELECT request_hash, run_id, number
+           FROM idempotency
+          WHERE tenant_id = $1
+            AND route = $2
+            AND key = $3
+            AND created_at >= now() - $4::interval",
+        tenant.as_str(),
+        key.route,
+        key.key,
+        interval(KEPT)
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?;
+    match before {
+        None => Ok(None),
+        Some(row) if row.request_hash == key.request_hash => {
+            Ok(Some(Led { id: row.run_id, number: row.number }))
+        }
+        Some(_) => Err(StoreError::Conflict(Conflict::IdempotencyKeyReused)),
+    }
+}
+
+/// Remembers what a request with a key leads to, in the transaction that makes it.
+///
+/// # Errors
+/// [`Conflict::IdempotencyInProgress`] when another one did so since [`led_to`] has found none: asked again,
+/// it finds that.
+pub(super) async fn hold(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    key: Option<&IdempotencyKey>,
+    led: Led,
+) -> Result<(), StoreError> {
+    let Some(key) = key else { return Ok(()) };
+    if claim(&mut *tx, tenant, key, led.id).await?.is_some() {
+        return Err(StoreError::Conflict(Conflict::IdempotencyInProgress));
+    }
+    if led.number.is_some() {
+        sqlx::query!(
+            "UPDATE idempotency
+                SET number = $4
+              WHERE tenant_id = $1
+                AND route = $2
+                AND key = $3",
+            tenant.as_str(),
+            key.route,
+            key.key,
+            led.number
+        )
+        .execute(tx)
+        .await
+        .map_err(StoreError::of_write)?;
+    }
+    Ok(())
+}
+
+impl From<Uuid> for Led {
+    fn from(id: Uuid) -> Self {
+        Self { id, number: None }
     }
 }
 

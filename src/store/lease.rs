@@ -13,21 +13,12 @@ use super::rows::{At, to_json};
 use super::{Store, StoreError, patience};
 use crate::domain::event::EventData;
 use crate::domain::fault::Fault;
+use crate::domain::format::RunFormat;
 use crate::domain::id::{LeaseToken, RunId, TenantId};
 use crate::domain::run::{RunFacts, RunStatus};
 
 /// Claims without progress after which a run is given up as poisoned.
 pub const MAX_CLAIMS: i32 = 5;
-
-/// The newest format of journals that this version goes on with. Runs of newer formats are left to
-/// newer workers.
-pub const NEWEST_FORMAT: i16 = FAMILY_FORMAT;
-
-/// The format that every version goes on with.
-pub(super) const FIRST_FORMAT: i16 = 1;
-
-/// The format of sub-runs and of runs that have some.
-pub(super) const FAMILY_FORMAT: i16 = 2;
 
 /// How runs are claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +71,8 @@ pub struct Wishes {
 /// The tenant that holds least comes first, and its oldest run. So a tenant's backlog, however long,
 /// delays no other tenant's run by more than the runs that are claimed at once.
 ///
+/// Runs of newer formats than this version knows are left to newer workers.
+///
 /// The first claim of a run also records its first turn (C2) with its events, so that a run without
 /// tools costs one more commit and not two. Where messages wait, the worker does that: they come first.
 ///
@@ -106,7 +99,7 @@ pub async fn claim(
         first_turn,
         started(1, 1)?,
         started(0, 0)?,
-        NEWEST_FORMAT,
+        RunFormat::NEWEST.number(),
         i64::from(per_tenant)
     )
     .fetch_all(store.worker())

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
 use super::{Store, StoreError};
 use crate::domain::id::{McpServerId, TenantId};
@@ -31,7 +32,14 @@ impl TryFrom<ServerRow> for McpServer {
 /// # Errors
 /// [`super::Conflict::McpServerNameTaken`] when another one has the name, or when the database does not
 /// take it.
-pub async fn create(store: &Store, tenant: &TenantId, new: &McpServer) -> Result<(), StoreError> {
+pub async fn create(
+    store: &Store,
+    tenant: &TenantId,
+    new: &McpServer,
+    key: Option<&IdempotencyKey>,
+) -> Result<(), StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, new.id.uuid().into()).await?;
     sqlx::query!(
         "INSERT INTO mcp_server (tenant_id, server_id, name, spec, created_at, updated_at)
          VALUES ($1, $2, $3, ($4::text)::json, $5, $5)",
@@ -41,9 +49,10 @@ pub async fn create(store: &Store, tenant: &TenantId, new: &McpServer) -> Result
         to_json(&new.spec)?,
         new.created_at
     )
-    .execute(store.api())
+    .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
     Ok(())
 }
 

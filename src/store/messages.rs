@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use sqlx::PgExecutor;
 
+use super::idempotency::{self, IdempotencyKey, Led};
 use super::rows::At;
 use super::{Store, StoreError, patience};
 use crate::domain::id::{RunId, TenantId};
@@ -34,7 +36,7 @@ pub async fn add(
     store: &Store,
     tenant: &TenantId,
     run_id: RunId,
-    (voice, text): (Voice, String),
+    (voice, text, key): (Voice, String, Option<&IdempotencyKey>),
     now: DateTime<Utc>,
 ) -> Result<Added, StoreError> {
     let say = |is_repeated| {
@@ -43,7 +45,18 @@ pub async fn add(
             if is_repeated && let Some(there) = find(store, tenant, run_id, (&said, now)).await? {
                 return Ok(Added::Waits(there));
             }
-            try_add(store, tenant, run_id, said, now).await
+            let Some(key) = key else {
+                return try_add((store, store.api()), tenant, run_id, said, now).await;
+            };
+            let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+            let added = try_add((store, &mut *tx), tenant, run_id, said, now).await?;
+            if let Added::Waits(message) = &added {
+                let number = i32::try_from(message.number).ok();
+                let led = Led { id: run_id.uuid(), number };
+                idempotency::hold(&mut tx, tenant, Some(key), led).await?;
+                tx.commit().await.map_err(StoreError::of_write)?;
+            }
+            Ok(added)
         }
     };
     patience::settled(say).await.answer
@@ -87,7 +100,7 @@ async fn find(
 }
 
 async fn try_add(
-    store: &Store,
+    (store, executor): (&Store, impl PgExecutor<'_>),
     tenant: &TenantId,
     run_id: RunId,
     (voice, text): (Voice, String),
@@ -125,13 +138,47 @@ async fn try_add(
         text,
         now
     )
-    .fetch_optional(store.api())
+    .fetch_optional(executor)
     .await
     .map_err(StoreError::of_write)?;
     let Some(number) = number else { return why_not(store, tenant, run_id).await };
     let at = At { table: "run_message", id: &run_id };
     let number = at.count("number", number)?;
     Ok(Added::Waits(RunMessage { run_id, number, voice, text, created_at: now }))
+}
+
+/// A message of a run by its number.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn get(
+    store: &Store,
+    tenant: &TenantId,
+    run_id: RunId,
+    number: i32,
+) -> Result<Option<RunMessage>, StoreError> {
+    let row = sqlx::query!(
+        "SELECT voice, text, created_at
+           FROM run_message
+          WHERE tenant_id = $1
+            AND run_id = $2
+            AND number = $3",
+        tenant.as_str(),
+        run_id.uuid(),
+        number
+    )
+    .fetch_optional(store.api())
+    .await
+    .map_err(StoreError::of_read)?;
+    let Some(row) = row else { return Ok(None) };
+    let at = At { table: "run_message", id: &run_id };
+    Ok(Some(RunMessage {
+        run_id,
+        number: at.count("number", number)?,
+        voice: at.label("voice", &row.voice)?,
+        text: row.text,
+        created_at: row.created_at,
+    }))
 }
 
 /// Why a run took no message.

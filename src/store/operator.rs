@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::ledger::{self, NewRequest, Recorded};
 use super::rows::At;
 use super::threads::{self, LoadedSteps};
@@ -15,7 +16,7 @@ use crate::domain::step::{ContextStep, Step, StepContent};
 use crate::domain::thread::Thread;
 
 /// A write of one step that belongs to no run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorWrite {
     /// The step's id.
     pub step_id: StepId,
@@ -25,6 +26,8 @@ pub struct OperatorWrite {
     pub seen: Option<(i64, i64)>,
     /// The moment.
     pub now: DateTime<Utc>,
+    /// The key the request came with.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// Appends a step to a thread on which no run is active, and records the requests that were sent for it.
@@ -41,8 +44,9 @@ pub async fn append(
     write: OperatorWrite,
 ) -> Result<Option<Step>, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, write.key.as_ref(), write.step_id.uuid().into()).await?;
     let Some(thread) = open(&mut tx, tenant, id, write.seen).await? else { return Ok(None) };
-    let thread = insert(&mut tx, tenant, thread, content.clone(), write).await?;
+    let thread = insert(&mut tx, tenant, thread, content.clone(), &write).await?;
     let step_seq = Some(thread.head_seq);
     let recorded = |request| Recorded { request, step_seq };
     let requests: Vec<Recorded> = requests.into_iter().map(recorded).collect();
@@ -94,7 +98,7 @@ pub async fn set_context(
         return Ok(Some(thread));
     }
     let content = StepContent::Context(block);
-    let thread = insert(&mut tx, tenant, thread, content, write).await?;
+    let thread = insert(&mut tx, tenant, thread, content, &write).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Some(thread))
 }
@@ -161,10 +165,10 @@ async fn insert(
     tenant: &TenantId,
     thread: Thread,
     content: StepContent,
-    write: OperatorWrite,
+    write: &OperatorWrite,
 ) -> Result<Thread, StoreError> {
     let seq = thread.head_seq + 1;
-    let OperatorWrite { step_id, op_id, seen: _, now } = write;
+    let &OperatorWrite { step_id, op_id, seen: _, now, key: _ } = write;
     // What is inserted is placed as a document's steps are, whose first one is 1.
     let content = content.moved_by(-thread.head_seq).into_owned();
     let steps = LoadedSteps { ids: vec![step_id], contents: vec![content], op_id };

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-use super::idempotency::interval;
+use super::idempotency::{self, IdempotencyKey, interval};
 use super::rows::At;
 use super::{Store, StoreError};
 use crate::domain::id::{DeliveryId, RunId, TenantId, WebhookId};
@@ -197,8 +197,10 @@ pub async fn redeliver(
     store: &Store,
     tenant: &TenantId,
     (webhook, id): (WebhookId, DeliveryId),
+    key: Option<&IdempotencyKey>,
 ) -> Result<Option<Delivery>, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, id.uuid().into()).await?;
     sqlx::query!(
         "UPDATE webhook_delivery
             SET state = 'pending', n_attempts = 0, due_at = now()
@@ -214,8 +216,22 @@ pub async fn redeliver(
     .await
     .map_err(StoreError::of_write)?;
     let delivery = read(&mut *tx, tenant, (webhook, id)).await?;
-    tx.commit().await.map_err(StoreError::of_write)?;
+    if delivery.is_some() {
+        tx.commit().await.map_err(StoreError::of_write)?;
+    }
     Ok(delivery)
+}
+
+/// A delivery; `None` when there is none of the id.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn get(
+    store: &Store,
+    tenant: &TenantId,
+    (webhook, id): (WebhookId, DeliveryId),
+) -> Result<Option<Delivery>, StoreError> {
+    read(store.api(), tenant, (webhook, id)).await
 }
 
 async fn read(

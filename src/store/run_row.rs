@@ -36,6 +36,7 @@ pub(super) struct RunRow {
     pub(super) cost: Option<i64>,
     pub(super) budget: Option<String>,
     pub(super) redactions: String,
+    pub(super) unavailable_servers: Option<String>,
     pub(super) metadata: String,
     pub(super) created_at: DateTime<Utc>,
     pub(super) started_at: Option<DateTime<Utc>>,
@@ -67,6 +68,9 @@ impl TryFrom<RunRow> for Run {
             turn: at.count("turn", row.turn)?,
             attempt: at.count("attempt", row.attempt)?,
             redactions: at.json("redactions", &row.redactions)?,
+            unavailable_servers: at
+                .json_opt("unavailable_servers", row.unavailable_servers.as_deref())?
+                .unwrap_or_default(),
             answer: row.answer,
             started_at: row.started_at,
             finished_at: row.finished_at,

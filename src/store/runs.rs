@@ -34,7 +34,8 @@ pub(super) async fn read(
                   requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
                   budget::text AS budget,
-                  redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
+                  redactions::text AS "redactions!", unavailable_servers::text AS unavailable_servers,
+                  metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
               AND run_id = $2"#,
@@ -161,7 +162,8 @@ pub async fn list(
                   requires_action::text AS requires_action, stopped::text AS stopped, turn, attempt, n_steps,
                   usage_input, usage_output, usage_cache_read, usage_cache_write, usage_reasoning, cost,
                   budget::text AS budget,
-                  redactions::text AS "redactions!", metadata::text AS "metadata!", created_at, started_at, finished_at
+                  redactions::text AS "redactions!", unavailable_servers::text AS unavailable_servers,
+                  metadata::text AS "metadata!", created_at, started_at, finished_at
              FROM run
             WHERE tenant_id = $1
               AND ($2::timestamptz IS NULL OR (created_at, run_id) < ($2, $3::uuid))

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
 use super::{Conflict, Store, StoreError};
 use crate::domain::id::{AgentId, RunId, ScheduleId, TenantId, ThreadId};
@@ -62,7 +63,14 @@ impl TryFrom<ScheduleRow> for Schedule {
 ///
 /// # Errors
 /// When the database does not take it.
-pub async fn create(store: &Store, tenant: &TenantId, new: &Schedule) -> Result<(), StoreError> {
+pub async fn create(
+    store: &Store,
+    tenant: &TenantId,
+    new: &Schedule,
+    key: Option<&IdempotencyKey>,
+) -> Result<(), StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, new.id.uuid().into()).await?;
     sqlx::query!(
         "INSERT INTO schedule (tenant_id, schedule_id, cron, timezone, agent_id, agent_version,
                                thread_id, input, on_overlap, enabled, metadata, next_at, created_at,
@@ -83,9 +91,10 @@ pub async fn create(store: &Store, tenant: &TenantId, new: &Schedule) -> Result<
         new.next_at,
         new.created_at
     )
-    .execute(store.api())
+    .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
     Ok(())
 }
 

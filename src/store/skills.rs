@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::agents::Behind;
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
 use super::{Conflict, Store, StoreError};
 use crate::domain::id::{RunId, SkillId, TenantId};
@@ -46,10 +47,12 @@ fn skills(rows: Vec<SkillRow>) -> Result<Vec<Skill>, StoreError> {
 pub async fn create(
     store: &Store,
     tenant: &TenantId,
-    id: SkillId,
+    (id, key): (SkillId, Option<&IdempotencyKey>),
     spec: &SkillSpec,
     now: DateTime<Utc>,
 ) -> Result<Skill, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, id.uuid().into()).await?;
     sqlx::query!(
         "WITH new_skill AS (
              INSERT INTO skill (tenant_id, skill_id, name, version, created_at, updated_at)
@@ -64,9 +67,10 @@ pub async fn create(
         to_json(spec)?,
         now
     )
-    .execute(store.api())
+    .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
     let (spec, version) = (spec.clone(), 1);
     Ok(Skill { id, version, spec, created_at: now, updated_at: now, archived_at: None })
 }

@@ -135,7 +135,7 @@ async fn try_steer(
     if let Some(parent) = &run.parent {
         sub_runs::lock_parent(&mut tx, tenant, parent).await?;
     }
-    // Locks are taken in one order everywhere: the thread, then the run.
+    // Locks are taken in one order everywhere: the parent, the thread, then the run.
     let on = threads::lock(&mut tx, tenant, thread).await?;
     let Some(locked) = lock(&mut tx, tenant, id).await? else { return Ok(Steered::NoSuchRun) };
     if *wish == Wish::Resume && locked.0.facts.status == RunStatus::Interrupted {

@@ -1,33 +1,71 @@
 //! Sub-runs: accepted with the call that starts them, and told of to it when they end.
 //!
 //! Both happen in the transaction that writes the cause, so no crash comes between. Locks are taken in one
-//! order: a parent before its sub-run.
+//! order, also across the runs of a family: the row of the parent, then the thread, then the run on it.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::accept::accept_sub_run;
 use super::rows::{At, to_json};
-use super::runs::NewRun;
-use super::{Conflict, Store, StoreError, erasure};
+use super::runs::{NewRun, read};
+use super::{Store, StoreError};
 use crate::domain::id::{AgentId, KeyId, RunId, TenantId, ThreadId};
 use crate::domain::run::RunFacts;
-use crate::domain::sub_run::{Parent, answer_of};
+use crate::domain::sub_run::{Parent, answer_of, id_taken};
+use crate::domain::wait::CallAnswer;
 
 /// How many sub-runs one sweep deals with.
 const SWEPT_AT_ONCE: i64 = 100;
 
-/// Accepts a sub-run beside the append that says that its call waits for it. It is its parent's key that it
-/// counts against, and what the parent has budgets for it has too.
-pub(super) async fn start(
+/// Accepts the sub-runs beside the append that says that their calls wait for them. It is their parent's key
+/// that they count against, and what the parent has budgets for they have too. Answers which of them were
+/// not started.
+pub(super) async fn start<'a>(
     tx: &mut PgConnection,
     tenant: &TenantId,
-    new: &NewRun,
+    sub_runs: &'a [NewRun],
+) -> Result<Vec<&'a Parent>, StoreError> {
+    let mut refused = Vec::new();
+    for new in sub_runs {
+        let Some(parent) = &new.run.parent else { continue };
+        if is_taken(tx, tenant, new.run.id).await? {
+            refused.push(parent);
+        } else {
+            start_one(tx, tenant, (parent, new)).await?;
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether there is a run of this id. Callers choose ids, and they see that of a call that waits for a
+/// decision before its sub-run starts.
+async fn is_taken(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    run: RunId,
+) -> Result<bool, StoreError> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (
+                  SELECT FROM run WHERE tenant_id = $1 AND run_id = $2) AS "taken!""#,
+        tenant.as_str(),
+        run.uuid()
+    )
+    .fetch_one(tx)
+    .await
+    .map_err(StoreError::of_read)
+}
+
+async fn start_one(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    (parent, new): (&Parent, &NewRun),
 ) -> Result<(), StoreError> {
     let parent = sqlx::query!(
         "SELECT key_id, budgeted FROM run WHERE tenant_id = $1 AND run_id = $2",
         tenant.as_str(),
-        new.run.parent.as_ref().map(|parent| parent.run.uuid())
+        parent.run.uuid()
     )
     .fetch_optional(&mut *tx)
     .await
@@ -36,6 +74,44 @@ pub(super) async fn start(
     let Some(parent) = parent else { return Ok(()) };
     let new = NewRun { key: parent.key_id.map(KeyId::from), ..new.clone() };
     accept_sub_run(tx, tenant, &new, parent.budgeted).await
+}
+
+/// Answers a call whose sub-run was not started since another run has its id.
+pub(super) async fn refuse(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    parent: &Parent,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    put(tx, tenant, parent, (&CallAnswer::Failed { error: id_taken() }, now)).await
+}
+
+/// Locks the parents of the sub-runs on a thread. Whoever may end what is active there needs that ahead of
+/// the thread.
+pub(super) async fn lock_parents_on(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    thread: ThreadId,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "SELECT
+           FROM run p
+          WHERE p.tenant_id = $1
+            AND p.run_id IN (
+                SELECT r.parent_run_id
+                  FROM run r
+                 WHERE r.tenant_id = $1
+                   AND r.thread_id = $2
+                   AND r.parent_run_id IS NOT NULL)
+          ORDER BY p.run_id
+            FOR UPDATE OF p",
+        tenant.as_str(),
+        thread.uuid()
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_read)?;
+    Ok(())
 }
 
 /// Locks the parent of a sub-run that is about to end.
@@ -63,7 +139,18 @@ pub(super) async fn answer(
     parent: &Parent,
     (facts, now): (&RunFacts, DateTime<Utc>),
 ) -> Result<(), StoreError> {
-    let Some(answer) = answer_of(facts) else { return Ok(()) };
+    match answer_of(facts) {
+        Some(answer) => put(tx, tenant, parent, (&answer, now)).await,
+        None => Ok(()),
+    }
+}
+
+async fn put(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    parent: &Parent,
+    (answer, now): (&CallAnswer, DateTime<Utc>),
+) -> Result<(), StoreError> {
     sqlx::query!(
         "WITH call AS (
              SELECT c.tenant_id, c.run_id, c.call_id, c.attempt
@@ -100,7 +187,7 @@ pub(super) async fn answer(
         tenant.as_str(),
         parent.run.uuid(),
         parent.call.0,
-        to_json(&answer)?,
+        to_json(answer)?,
         now
     )
     .execute(tx)
@@ -109,12 +196,70 @@ pub(super) async fn answer(
     Ok(())
 }
 
-/// Sub-runs that nobody waits for any more and that have not been told so: their call was given up, or their
-/// parent was erased. One whose first end was told goes on as it likes.
+/// Sub-runs that have ended and whose calls were not told so: whoever ended them was a server of a version
+/// that knows nothing of parents.
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn abandoned(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreError> {
+pub async fn untold(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreError> {
+    let rows = sqlx::query!(
+        "SELECT r.tenant_id, r.run_id
+           FROM tool_call c
+           JOIN run p
+             ON p.tenant_id = c.tenant_id
+            AND p.run_id = c.run_id
+            AND p.status IN ('queued', 'running', 'requires_action')
+           JOIN run r
+             ON r.tenant_id = c.tenant_id
+            AND r.parent_run_id = c.run_id
+            AND r.parent_call_id = c.call_id
+          WHERE c.waits_for = 'sub_runs'
+            AND r.status NOT IN ('queued', 'running', 'requires_action')
+            AND NOT EXISTS (
+                SELECT
+                  FROM call_answer a
+                 WHERE a.tenant_id = c.tenant_id
+                   AND a.run_id = c.run_id
+                   AND a.call_id = c.call_id
+                   AND a.waits_for = 'sub_runs')
+          LIMIT $1",
+        SWEPT_AT_ONCE
+    )
+    .fetch_all(store.worker())
+    .await
+    .map_err(StoreError::of_read)?;
+    rows.into_iter().map(|row| placed(&row.tenant_id, row.run_id)).collect()
+}
+
+/// Tells the call of a sub-run that it has ended.
+///
+/// # Errors
+/// When the database does not take it.
+pub async fn tell(
+    store: &Store,
+    tenant: &TenantId,
+    run: RunId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let mut tx = store.worker().begin().await.map_err(StoreError::of_read)?;
+    let Some(run) = read(&mut *tx, tenant, run).await? else { return Ok(()) };
+    let Some(parent) = &run.parent else { return Ok(()) };
+    lock_parent(&mut tx, tenant, parent).await?;
+    answer(&mut tx, tenant, parent, (&run.facts, now)).await?;
+    tx.commit().await.map_err(StoreError::of_write)
+}
+
+/// Sub-runs, of one run or of all, that nobody waits for any more and that have not been told so.
+///
+/// Their call was given up, or their parent was erased. One whose first end was told goes on as it likes.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn abandoned(
+    store: &Store,
+    of: Option<(&TenantId, RunId)>,
+) -> Result<Vec<(TenantId, RunId)>, StoreError> {
+    let (tenant, parent) = of.unzip();
     let rows = sqlx::query!(
         "SELECT r.tenant_id, r.run_id
            FROM run r
@@ -123,6 +268,8 @@ pub async fn abandoned(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreErr
             AND c.run_id = r.parent_run_id
             AND c.call_id = r.parent_call_id
           WHERE r.parent_run_id IS NOT NULL
+            AND ($2::text IS NULL OR r.tenant_id = $2)
+            AND ($3::uuid IS NULL OR r.parent_run_id = $3)
             AND r.status IN ('queued', 'running', 'requires_action')
             AND r.cancel_requested_at IS NULL
             AND (c.call_id IS NULL OR c.state = 'ended')
@@ -134,17 +281,23 @@ pub async fn abandoned(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreErr
                    AND a.call_id = r.parent_call_id
                    AND a.waits_for = 'sub_runs')
           LIMIT $1",
-        SWEPT_AT_ONCE
+        SWEPT_AT_ONCE,
+        tenant.map(TenantId::as_str),
+        parent.map(RunId::uuid)
     )
     .fetch_all(store.worker())
     .await
     .map_err(StoreError::of_read)?;
-    let runs = rows.into_iter().map(|row| {
-        let run = RunId::from(row.run_id);
-        let at = At { table: "run", id: &run };
-        Ok((TenantId::parse(&row.tenant_id).map_err(|_| at.wrong("tenant_id"))?, run))
-    });
-    runs.collect()
+    rows.into_iter().map(|row| placed(&row.tenant_id, row.run_id)).collect()
+}
+
+fn placed<T: From<Uuid> + std::fmt::Display>(
+    tenant: &str,
+    id: Uuid,
+) -> Result<(TenantId, T), StoreError> {
+    let id = T::from(id);
+    let at = At { table: "run", id: &id };
+    Ok((TenantId::parse(tenant).map_err(|_| at.wrong("tenant_id"))?, id))
 }
 
 /// Whether a budget counts money that a run of an agent would draw on as a sub-run of this one.
@@ -184,12 +337,12 @@ pub async fn counts_cost(
     .map_err(StoreError::of_read)
 }
 
-/// Erases the threads of sub-runs whose parent was erased: what was said there came of it. One that is in
-/// use, or that others have gone on with, stays. Answers how many.
+/// The threads of sub-runs whose parent was erased: what was said there came of it. One that is in use, or
+/// that others have gone on with, stays.
 ///
 /// # Errors
-/// When the database does not take it.
-pub async fn erase_orphans(store: &Store, now: DateTime<Utc>) -> Result<u64, StoreError> {
+/// When the database does not answer.
+pub async fn orphans(store: &Store) -> Result<Vec<(TenantId, ThreadId)>, StoreError> {
     let rows = sqlx::query!(
         "SELECT r.tenant_id, r.thread_id
            FROM run r
@@ -216,17 +369,5 @@ pub async fn erase_orphans(store: &Store, now: DateTime<Utc>) -> Result<u64, Sto
     .fetch_all(store.worker())
     .await
     .map_err(StoreError::of_read)?;
-    let mut n_erased = 0;
-    for row in rows {
-        let thread = ThreadId::from(row.thread_id);
-        let at = At { table: "run", id: &thread };
-        let tenant = TenantId::parse(&row.tenant_id).map_err(|_| at.wrong("tenant_id"))?;
-        match erasure::thread(store, &tenant, thread, now).await {
-            Ok(_) => n_erased += 1,
-            // Somebody was faster, and has gone on with it.
-            Err(StoreError::Conflict(Conflict::ThreadBusy { .. } | Conflict::InUse { .. })) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(n_erased)
+    rows.into_iter().map(|row| placed(&row.tenant_id, row.thread_id)).collect()
 }

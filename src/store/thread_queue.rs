@@ -78,16 +78,15 @@ pub(super) async fn look(
     Ok((busy.active.is_some() || busy.places.is_some()).then_some(busy))
 }
 
-/// Asks the active run to end, where that is how the one that waits wants it. Answers which run that is.
+/// Asks the active run to end, where that is how the one that waits wants it. Answers which run that is. Its
+/// parent, if it has one, is locked: that comes before the thread.
 pub(super) async fn displace(
     tx: &mut PgConnection,
     tenant: &TenantId,
     (busy, on_busy): (&Busy, OnBusy),
     now: DateTime<Utc>,
 ) -> Result<Option<RunId>, StoreError> {
-    let (Some(run), OnBusy::Interrupt | OnBusy::Rollback) = (busy.active, on_busy) else {
-        return Ok(None);
-    };
+    let Some(run) = busy.active.filter(|_| on_busy.displaces()) else { return Ok(None) };
     let is_cancelled = on_busy == OnBusy::Rollback;
     let wish = if is_cancelled { Wish::Cancel } else { Wish::Interrupt };
     let Some(locked) = steer::lock(tx, tenant, run).await? else { return Ok(None) };

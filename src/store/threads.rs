@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
 use super::{Conflict, Store, StoreError};
 use crate::domain::agent::Metadata;
@@ -85,9 +86,10 @@ pub async fn create(
     store: &Store,
     tenant: &TenantId,
     thread: &Thread,
-    memory: Option<&LoadedSteps>,
+    (memory, key): (Option<&LoadedSteps>, Option<&IdempotencyKey>),
 ) -> Result<(), StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, thread.id.uuid().into()).await?;
     insert(&mut tx, tenant, thread).await?;
     if let Some(memory) = memory {
         insert_steps(&mut tx, tenant, (thread.id, 1), memory, thread.created_at).await?;

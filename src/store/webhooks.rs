@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
 use super::{Store, StoreError};
 use crate::domain::event::EventName;
@@ -54,7 +55,14 @@ fn event_labels(webhook: &Webhook) -> Vec<String> {
 ///
 /// # Errors
 /// When the database does not take it.
-pub async fn create(store: &Store, tenant: &TenantId, new: &Webhook) -> Result<(), StoreError> {
+pub async fn create(
+    store: &Store,
+    tenant: &TenantId,
+    new: &Webhook,
+    key: Option<&IdempotencyKey>,
+) -> Result<(), StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, new.id.uuid().into()).await?;
     sqlx::query!(
         "INSERT INTO webhook (tenant_id, webhook_id, url, events, all_runs, metadata, secret_version,
                               created_at, updated_at, disabled_at)
@@ -69,9 +77,10 @@ pub async fn create(store: &Store, tenant: &TenantId, new: &Webhook) -> Result<(
         new.created_at,
         new.disabled_at
     )
-    .execute(store.api())
+    .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    tx.commit().await.map_err(StoreError::of_write)?;
     Ok(())
 }
 
@@ -116,9 +125,11 @@ pub async fn replace(
 pub async fn rotate(
     store: &Store,
     tenant: &TenantId,
-    id: WebhookId,
+    (id, key): (WebhookId, Option<&IdempotencyKey>),
     now: DateTime<Utc>,
 ) -> Result<Option<Webhook>, StoreError> {
+    let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
+    idempotency::hold(&mut tx, tenant, key, id.uuid().into()).await?;
     let row = sqlx::query_as!(
         WebhookRow,
         r#"UPDATE webhook
@@ -131,9 +142,12 @@ pub async fn rotate(
         id.uuid(),
         now
     )
-    .fetch_optional(store.api())
+    .fetch_optional(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
+    if row.is_some() {
+        tx.commit().await.map_err(StoreError::of_write)?;
+    }
     row.map(Webhook::try_from).transpose()
 }
 

@@ -20,6 +20,9 @@ use crate::render::redact::{PlaceholderKey, Redactor, RuleSet, StreamRedactor};
 /// are not to be missing from what a program says.
 const SHORTEST: usize = 16;
 
+/// Bytes of the shortest beginning of a secret that is not left at the end of what broke off.
+pub const BEGUN: usize = 4;
+
 /// Known values are looked for on every channel alike.
 const CHANNEL: RedactionChannel = RedactionChannel::Api;
 
@@ -82,6 +85,23 @@ impl Mask {
             },
             Err(_) => redactor.bytes(CHANNEL, bytes),
         }
+    }
+
+    /// How much of a text that broke off is without the beginning of a secret at its end. A few letters
+    /// give nothing away and stay: most texts that end like that end so by chance.
+    pub fn kept(&self, text: &str) -> usize {
+        let begun = self.0.as_ref().map_or(0, |redactor| redactor.begun(CHANNEL, text));
+        text.len().saturating_sub(if begun < BEGUN { 0 } else { begun })
+    }
+
+    /// The same of bytes.
+    pub fn kept_bytes(&self, bytes: &[u8]) -> usize {
+        if self.is_none() {
+            return bytes.len();
+        }
+        // A letter for every byte; what is cut off is of one byte each.
+        let text: String = bytes.iter().copied().map(char::from).collect();
+        bytes.len().saturating_sub(text.len().saturating_sub(self.kept(&text)))
     }
 
     /// A JSON value without the secrets.
@@ -160,6 +180,26 @@ mod tests {
         let mut shown = stream.push("a hunter2") + &stream.push("2-sec") + &stream.push("ret b");
         shown.push_str(&stream.finish());
         assert_eq!(shown, "a [redacted:secret:key] b");
+    }
+
+    #[test]
+    fn what_breaks_off_keeps_no_beginning_of_a_secret() {
+        for (text, kept) in [
+            ("it is hunter22-sec", "it is "),
+            ("it is hunter22\\u002", "it is "),
+            ("it is hunt", "it is "),
+            ("it is hun", "it is hun"),
+            ("it is hunter", "it is "),
+            ("hunter22-sec and", "hunter22-sec and"),
+            ("é hunter22", "é "),
+        ] {
+            assert_eq!(text.get(..mask().kept(text)), Some(kept));
+            assert_eq!(mask().kept_bytes(text.as_bytes()), kept.len());
+        }
+        let mut stream = mask().stream().unwrap();
+        assert_eq!((stream.push("it is hunter"), stream.begun()), ("it is ".to_owned(), 6));
+        assert_eq!(stream.cut(), "");
+        assert_eq!((Mask::NONE.kept("hunter22-sec"), Mask::NONE.kept_bytes(b"abc")), (12, 3));
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Journal {
         }
         let Draft { journal, mut batch, .. } = draft;
         batch.facts = journal.facts;
+        batch.facts.unavailable_servers.clone_from(&pins.missing);
         batch.hearing.n_messages = self.n_messages;
         batch.pins = Some(pins);
         batch

@@ -50,9 +50,33 @@ pub struct EmptyObject {}
 #[derive(Debug)]
 pub struct HashedBody<T>(pub T, pub [u8; 32]);
 
+/// A body that is read to its end before anything is made of it.
+pub trait Bounded {
+    /// What it may be at most, in a request.
+    fn bounds(request: &Request) -> Bounds;
+}
+
+impl<T> Bounded for Body<T> {
+    fn bounds(request: &Request) -> Bounds {
+        Bounds::ordinary(request)
+    }
+}
+
+impl<T> Bounded for OptionalBody<T> {
+    fn bounds(request: &Request) -> Bounds {
+        Bounds::ordinary(request)
+    }
+}
+
+impl<T> Bounded for LargeBody<T> {
+    fn bounds(request: &Request) -> Bounds {
+        Bounds::large(request)
+    }
+}
+
 /// What a body may be at most.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub struct Bounds {
     pub(super) bytes: usize,
     pub(super) elements: usize,
     pub(super) idle: Duration,
@@ -61,7 +85,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// The bounds of an ordinary body of this request.
-    pub(super) fn ordinary(request: &Request) -> Self {
+    pub fn ordinary(request: &Request) -> Self {
         let limits = limits_of(request);
         Self {
             bytes: limits.ordinary,

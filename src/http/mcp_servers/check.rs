@@ -1,5 +1,6 @@
 //! What a server must be beyond what its published schema says.
 
+use crate::domain::id::TenantId;
 use crate::domain::mcp::McpServerSpec;
 use crate::engine::servers;
 use crate::error::AgentlingError;
@@ -12,7 +13,11 @@ const URL_CHARS: usize = 2_048;
 const NAMES: usize = 1_024;
 
 /// Refuses what cannot be stored.
-pub(super) fn check(app: &AppState, spec: &McpServerSpec) -> Result<(), AgentlingError> {
+pub(super) async fn check(
+    app: &AppState,
+    tenant: &TenantId,
+    spec: &McpServerSpec,
+) -> Result<(), AgentlingError> {
     let mut checks = Checks::new();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     let fits = (1..=64).contains(&spec.name.len()) && spec.name.bytes().all(is_plain);
@@ -27,5 +32,5 @@ pub(super) fn check(app: &AppState, spec: &McpServerSpec) -> Result<(), Agentlin
     }
     checks.metadata("/metadata", &spec.metadata);
     checks.finish()?;
-    servers::check(&app.engine, spec)
+    servers::check(&app.engine, tenant, spec).await
 }

@@ -27,7 +27,7 @@ pub(super) async fn put(
     PathId(id): PathId<McpServerId>,
     Body(spec): Body<McpServerSpec>,
 ) -> Result<Reply<McpServerView>, Problem> {
-    check(&app, &spec)?;
+    check(&app, &caller.tenant, &spec).await?;
     let now = app.clock.now();
     let server = mcp_servers::replace(&app.store, &caller.tenant, id, (&spec, now)).await?;
     Ok(Reply::ok(server.ok_or_else(Problem::not_found)?.into()))

@@ -14,7 +14,7 @@ use crate::http::reply::Reply;
 
 /// Test an MCP server
 ///
-/// Connects to it in a session of its own and asks for its tools. Nothing is stored.
+/// Connects to it in a session of its own and asks for its tools. Nothing is stored: a repeated request asks it once more.
 #[utoipa::path(post, path = "/v1/mcp-servers/{server_id}/test", tag = "mcp-servers",
     operation_id = "mcp_servers_test",
     params(("server_id" = McpServerId, Path, description = "The server")),

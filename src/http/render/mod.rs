@@ -25,7 +25,8 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 /// Render a prompt without asking a model
 ///
 /// The exact request that the model of an agent would be sent for a thread, for a memory document or for
-/// nothing but the input; no model is called and nothing is written. Of a run under way, the steps that
+/// nothing but the input; no model is called and nothing is written: a repeated request
+/// makes it once more. Of a run under way, the steps that
 /// are complete are told. What the rules of redaction keep from callers (channel `api`) is left out as well,
 /// and where they keep it from callers alone, a run's request has other bytes. Of a conversation that does not fit the model, a run would send a shorter form
 /// where the agent's `context_strategy` has one; here it is whole. MCP servers that the agent uses are asked

@@ -85,7 +85,8 @@ impl NewApprovals {
 /// Decide about tool calls
 ///
 /// For calls of tools with `approval`, which the run waits for. All decisions count or none, and each is made once:
-/// of two that race, one is taken and the other refused. A refused call is told to the model as such.
+/// of two that race, one is taken and the other refused. A refused call is told to the model as such. A repeated
+/// request is refused, as the calls have their decisions.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/approvals", tag = "runs",
     operation_id = "runs_decide",
     request_body = NewApprovals,

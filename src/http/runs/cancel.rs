@@ -29,7 +29,7 @@ pub(super) struct CancelRun {
 
 /// Cancel a run
 ///
-/// Ends the run: at once when it has not begun, else as soon as a worker hears of it. What was recorded stays, open calls are closed, and the thread can be used again. `stopped` says what was under way. Cancelling a cancelled run changes nothing and is answered the same.
+/// Ends the run: at once when it has not begun, else as soon as a worker hears of it. What was recorded stays, open calls are closed, and the thread can be used again. `stopped` says what was under way. A repeated request changes nothing and is answered the same.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/cancel", tag = "runs", operation_id = "runs_cancel",
     request_body = Option<CancelRun>,
     params(("run_id" = RunId, Path, description = "The run")),

@@ -58,7 +58,7 @@ pub(super) fn idempotency_key(
     key: Option<String>,
     request_hash: [u8; 32],
 ) -> Option<idempotency::IdempotencyKey> {
-    key.map(|key| idempotency::IdempotencyKey { route, key, request_hash })
+    key.map(|key| idempotency::IdempotencyKey { route: route.to_owned(), key, request_hash })
 }
 
 fn location(run: &Run) -> String {

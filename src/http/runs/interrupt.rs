@@ -13,7 +13,7 @@ use crate::http::reply::Reply;
 
 /// Interrupt a run
 ///
-/// Stops the run at the next boundary, also in the middle of a reply; what had arrived is kept. `resume` goes on from there.
+/// Stops the run at the next boundary, also in the middle of a reply; what had arrived is kept. `resume` goes on from there. A repeated request changes nothing; once the run has stopped it is refused.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/interrupt", tag = "runs", operation_id = "runs_interrupt",
     request_body = Option<EmptyObject>,
     params(("run_id" = RunId, Path, description = "The run")),

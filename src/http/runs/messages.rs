@@ -13,12 +13,13 @@ use crate::domain::run_message::{RunMessage, Voice};
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{RunsWrite, Scoped};
-use crate::http::extract::{Body, Checks, PathId};
+use crate::http::extract::{Body, Checks, Keyed, PathId};
 use crate::http::limits;
 use crate::http::problem::Problem;
 use crate::http::reply::Reply;
 use crate::http::time::Time;
-use crate::store::runs;
+use crate::store::idempotency::{self, IdempotencyKey, Led};
+use crate::store::{messages, runs};
 
 /// A message to a run that is under way.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -66,14 +67,15 @@ impl From<RunMessage> for MessageView {
 /// leaves it unread. An interrupted run whose thread went on without it takes none.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/messages", tag = "runs", operation_id = "runs_say",
     request_body = NewMessage,
-    params(("run_id" = RunId, Path, description = "The run")),
+    params(("run_id" = RunId, Path, description = "The run"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     responses((status = 202, description = "The message waits for the next turn", body = MessageView)),
     extensions(("x-problems" = json!(["run-not-active", "rate-limited"]))))]
 pub(super) async fn say(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,
     PathId(id): PathId<RunId>,
-    Body(new): Body<NewMessage>,
+    Keyed(Body(new), key): Keyed<Body<NewMessage>>,
 ) -> Result<Reply<MessageView>, Problem> {
     if new.voice == Voice::System && !caller.may(Scope::MemorySystem) {
         return Err(AgentlingError::Forbidden { required: Scope::MemorySystem }.into());
@@ -82,9 +84,28 @@ pub(super) async fn say(
     checks.not_blank("/text", &new.text);
     checks.length("/text", &new.text, 0..=limits::MESSAGE_CHARS);
     checks.finish()?;
-    let message = app.engine.say(&caller.tenant, id, new.voice, new.text).await?;
+    let before = said(&app, &caller.tenant, key.as_ref()).await?;
+    let is_replay = before.is_some();
+    let message = match before {
+        Some(message) => message,
+        None => app.engine.say(&caller.tenant, id, (new.voice, new.text, key)).await?,
+    };
     let message = shown(&app, &caller.tenant, message).await?;
-    Ok(Reply::accepted(format!("/v1/runs/{id}"), message.into()))
+    Ok(Reply::accepted(format!("/v1/runs/{id}"), message.into()).replayed(is_replay))
+}
+
+/// The message of an earlier request with the same key.
+async fn said(
+    app: &AppState,
+    tenant: &TenantId,
+    key: Option<&IdempotencyKey>,
+) -> Result<Option<RunMessage>, Problem> {
+    match idempotency::led_to(&app.store, tenant, key).await? {
+        Some(Led { id, number: Some(number) }) => {
+            Ok(messages::get(&app.store, tenant, id.into(), number).await?)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A message as callers may read it: like what the run was asked.

@@ -111,7 +111,7 @@ impl DivergenceView {
 /// drove it, and compares every request that it makes with the one that was sent, by length and SHA-256.
 /// No model and no tool is called, and nothing is written. A run that is under way is driven as far as
 /// it is on record. Excerpts of bytes take a key with the scope `ledger:read`; they hold nothing that the
-/// rules of redaction keep from callers (channel `api`).
+/// rules of redaction keep from callers (channel `api`). A repeated request does the same again.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/replay", tag = "runs", operation_id = "runs_replay",
     request_body = Option<EmptyObject>,
     params(("run_id" = RunId, Path, description = "The run")),

@@ -60,7 +60,8 @@ impl NewResolution {
 /// Say what became of a call in doubt
 ///
 /// For a call of an `at_most_once` tool that was sent and whose answer was lost, which the run waits for. It is said
-/// once: of two that race, one is taken and the other refused.
+/// once: of two that race, one is taken and the other refused. A repeated request is refused, as the call does not
+/// wait any more.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/tool-calls/{call_id}/resolution", tag = "runs",
     operation_id = "runs_resolve",
     request_body = NewResolution,

@@ -13,7 +13,7 @@ use crate::http::reply::Reply;
 
 /// Resume an interrupted run
 ///
-/// Goes on where the run was interrupted, without repeating its task.
+/// Goes on where the run was interrupted, without repeating its task. A repeated request is refused, as the run is not interrupted any more.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/resume", tag = "runs", operation_id = "runs_resume",
     request_body = Option<EmptyObject>,
     params(("run_id" = RunId, Path, description = "The run")),

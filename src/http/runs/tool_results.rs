@@ -76,8 +76,8 @@ impl NewToolResults {
 
 /// Post results of tool calls
 ///
-/// For calls of `client` tools, which the run waits for. All results count or none. The same result may be posted
-/// again; another one for a call that has its result is refused. The run goes on once every call of the
+/// For calls of `client` tools, which the run waits for. All results count or none. A repeated request is
+/// answered the same; another result for a call that has its result is refused. The run goes on once every call of the
 /// turn has its outcome.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/tool-results", tag = "runs",
     operation_id = "runs_post_tool_results",

@@ -11,6 +11,7 @@ use crate::domain::agent::Metadata;
 use crate::domain::budget::Budget;
 use crate::domain::event::{BudgetWarning, EventData, EventName, ModelName, RunEvent};
 use crate::domain::id::{AgentId, CallId, RunId, ThreadId};
+use crate::domain::mcp::UnavailableServer;
 use crate::domain::model::Usage;
 use crate::domain::money::Money;
 use crate::domain::run::{Run, RunStatus, StopReason, Stopped};
@@ -67,6 +68,9 @@ pub(crate) struct RunView {
     /// The sub-runs that it waits for. Nobody has to do anything for it, unless one of them says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sub_runs: Vec<SubRun>,
+    /// The MCP servers that could not be asked for their tools when it began: it goes on without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unavailable_servers: Vec<UnavailableServer>,
     /// What was stopped; only of a run that was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
@@ -125,6 +129,7 @@ impl From<Run> for RunView {
             error: facts.failure.as_ref().map(ProblemView::from),
             requires_action: waiting.filter(|_| waits),
             sub_runs,
+            unavailable_servers: facts.unavailable_servers,
             stopped: facts.stopped,
             usage: facts.usage,
             cost: facts.cost,

@@ -10,7 +10,7 @@ use crate::domain::skill::{
 };
 use crate::engine::Engine;
 use crate::error::AgentlingError;
-use crate::http::extract::{Checks, JsonOrMarkdown, Query};
+use crate::http::extract::{Bounded, Bounds, Checks, JsonOrMarkdown, Query};
 use crate::http::problem::Problem;
 
 /// What a `SKILL.md` that does not say so itself is called. JSON says it in its body.
@@ -31,6 +31,12 @@ pub(super) struct Titles {
 pub(super) struct Written {
     titles: Titles,
     body: JsonOrMarkdown<SkillSpec>,
+}
+
+impl Bounded for Written {
+    fn bounds(request: &Request) -> Bounds {
+        Bounds::ordinary(request)
+    }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Written {

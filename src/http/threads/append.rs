@@ -4,15 +4,15 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{find, operator_write, view};
+use super::{find, operator_write, told, told_again, view};
 use crate::domain::id::ThreadId;
 use crate::domain::step::{StepContent, SystemStep};
 use crate::http::AppState;
 use crate::http::auth::{MemorySystem, Scoped};
-use crate::http::extract::{Body, Checks, IfMatch, PathId};
+use crate::http::extract::{Body, Checks, IfMatch, Keyed, PathId};
 use crate::http::problem::Problem;
+use crate::http::repeats::led_to;
 use crate::http::reply::Reply;
-use crate::http::steps::shown_step;
 use crate::http::steps::view::StepView;
 use crate::store::operator;
 
@@ -41,7 +41,8 @@ pub(super) struct NewStep {
 #[utoipa::path(post, path = "/v1/threads/{thread_id}/steps", tag = "threads",
     operation_id = "threads_append",
     params(("thread_id" = String, Path, description = "The thread"),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the thread seen")),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the thread seen"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     request_body = NewStep,
     responses((status = 201, description = "The step", body = StepView)),
     extensions(("x-problems" = json!(["thread-busy"]))))]
@@ -50,20 +51,22 @@ pub(super) async fn append(
     caller: Scoped<MemorySystem>,
     PathId(id): PathId<ThreadId>,
     if_match: IfMatch,
-    Body(new): Body<NewStep>,
+    Keyed(Body(new), key): Keyed<Body<NewStep>>,
 ) -> Result<Reply<StepView>, Problem> {
+    if let Some(step) = led_to(&app, &caller, key.as_ref()).await? {
+        return told_again(&app, &caller, step).await;
+    }
     let thread = find(&app, &caller, id).await?;
     if_match.check(&view::etag(&thread))?;
     let mut checks = Checks::new();
     checks.not_blank("/text", &new.text);
     checks.finish()?;
-    let write = operator_write(&app, &if_match, &thread);
+    let write = operator_write(&app, (&if_match, &thread), key);
     let NewStepKind::System = new.kind;
     let content = StepContent::System(SystemStep { text: new.text });
     let appended =
         operator::append(&app.store, &caller.tenant, id, (content, Vec::new()), write).await;
     let step = appended.map_err(|error| if_match.explain(error))?;
     let step = step.ok_or_else(Problem::not_found)?;
-    let location = format!("/v1/steps/{}", step.id);
-    Ok(Reply::created(location, shown_step(&app, &caller.tenant, step).await?))
+    told(&app, &caller, step).await
 }

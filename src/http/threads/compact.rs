@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{find, operator_write, view};
+use super::{find, operator_write, told, told_again, view};
 use crate::domain::agent::AgentSpec;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::id::ThreadId;
@@ -13,11 +13,11 @@ use crate::engine::{CompactThread, Shorter};
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{MemoryWrite, Scoped};
-use crate::http::extract::{Body, Checks, IfMatch, PathId};
+use crate::http::extract::{Body, Checks, IfMatch, Keyed, PathId};
 use crate::http::problem::Problem;
+use crate::http::repeats::led_to;
 use crate::http::reply::Reply;
 use crate::http::runs::new_run::{check_agent, which_agent};
-use crate::http::steps::shown_step;
 use crate::http::steps::view::StepView;
 use crate::store::operator::OperatorWrite;
 
@@ -118,7 +118,8 @@ impl NewCompaction {
 #[utoipa::path(post, path = "/v1/threads/{thread_id}/compact", tag = "threads",
     operation_id = "threads_compact",
     params(("thread_id" = String, Path, description = "The thread"),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the thread seen")),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the thread seen"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     request_body = NewCompaction,
     responses((status = 201, description = "The step", body = StepView)),
     extensions(("x-problems" = json!(["thread-busy", "version-conflict", "nothing-to-compact",
@@ -130,17 +131,19 @@ pub(super) async fn compact(
     caller: Scoped<MemoryWrite>,
     PathId(id): PathId<ThreadId>,
     if_match: IfMatch,
-    Body(new): Body<NewCompaction>,
+    Keyed(Body(new), key): Keyed<Body<NewCompaction>>,
 ) -> Result<Reply<StepView>, Problem> {
+    if let Some(step) = led_to(&app, &caller, key.as_ref()).await? {
+        return told_again(&app, &caller, step).await;
+    }
     let thread = find(&app, &caller, id).await?;
     if_match.check(&view::etag(&thread))?;
-    let write = operator_write(&app, &if_match, &thread);
+    let write = operator_write(&app, (&if_match, &thread), key);
     let asked = new.of(&caller, thread, write)?;
     let step = app.engine.compact(&caller.tenant, asked).await;
     let step = step.map_err(|error| refusal(&if_match, error))?;
     let step = step.ok_or_else(Problem::not_found)?;
-    let location = format!("/v1/steps/{}", step.id);
-    Ok(Reply::created(location, shown_step(&app, &caller.tenant, step).await?))
+    told(&app, &caller, step).await
 }
 
 fn refusal(if_match: &IfMatch, error: AgentlingError) -> AgentlingError {

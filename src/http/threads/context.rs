@@ -49,7 +49,7 @@ pub(super) async fn set(
     let mut checks = Checks::new();
     checks.not_blank("/text", new.text.as_deref().unwrap_or("withdrawn"));
     checks.finish()?;
-    let write = operator_write(&app, &if_match, &thread);
+    let write = operator_write(&app, (&if_match, &thread), None);
     let block = ContextStep { id: block, text: new.text };
     let set = operator::set_context(&app.store, &caller.tenant, id, block, write).await;
     let thread = set.map_err(|error| if_match.explain(error))?.ok_or_else(Problem::not_found)?;

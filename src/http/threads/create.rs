@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::memory::{self, LoadableMemory, to_append};
-use super::{ThreadView, view};
+use super::{ThreadView, created, find};
 use crate::domain::agent::Metadata;
 use crate::domain::caller::Caller;
 use crate::domain::id::ThreadId;
@@ -14,8 +14,9 @@ use crate::domain::memory::Memory;
 use crate::domain::thread::{Announce, FramingPolicy, Thread};
 use crate::http::AppState;
 use crate::http::auth::{MemoryWrite, Scoped};
-use crate::http::extract::{Checks, LargeBody};
+use crate::http::extract::{Checks, Keyed, LargeBody};
 use crate::http::problem::Problem;
+use crate::http::repeats::led_to;
 use crate::http::reply::Reply;
 use crate::store::threads;
 
@@ -44,19 +45,23 @@ pub(super) struct NewThread {
 /// Create a thread
 #[utoipa::path(post, path = "/v1/threads", tag = "threads", operation_id = "threads_create",
     request_body = NewThread,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     responses((status = 201, description = "The thread", body = ThreadView)),
     extensions(("x-problems" = json!(["memory-load-error", "memory-version-unsupported"]))))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<MemoryWrite>,
-    LargeBody(new): LargeBody<NewThread>,
+    Keyed(LargeBody(new), key): Keyed<LargeBody<NewThread>>,
 ) -> Result<Reply<ThreadView>, Problem> {
+    if let Some(id) = led_to(&app, &caller, key.as_ref()).await? {
+        return Ok(created(&app, find(&app, &caller, id).await?).replayed(true));
+    }
     let memory = new.check(&caller)?;
     let thread = new.thread(&app, memory.as_ref());
     let steps = memory.map(|memory| to_append(&app, memory.steps));
-    threads::create(&app.store, &caller.tenant, &thread, steps.as_ref()).await?;
-    let tag = view::etag(&thread);
-    Ok(Reply::created(format!("/v1/threads/{}", thread.id), ThreadView::of(&app, thread)).etag(tag))
+    let with = (steps.as_ref(), key.as_ref());
+    threads::create(&app.store, &caller.tenant, &thread, with).await?;
+    Ok(created(&app, thread))
 }
 
 impl NewThread {

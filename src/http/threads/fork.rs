@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{ThreadView, view};
+use super::{ThreadView, created, find};
 use crate::domain::agent::Metadata;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::id::{StepId, ThreadId};
@@ -13,8 +13,9 @@ use crate::domain::thread::ForkPoint;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{MemoryWrite, Scoped};
-use crate::http::extract::{Body, Checks, PathId};
+use crate::http::extract::{Body, Checks, Keyed, PathId};
 use crate::http::problem::Problem;
+use crate::http::repeats::led_to;
 use crate::http::reply::Reply;
 use crate::http::runs::new_run::check_input;
 use crate::store::forks::{self, Edit, Forked, MAX_SEGMENTS, NewFork, Said};
@@ -70,7 +71,8 @@ pub(super) struct ForkEdit {
 /// deleted before its forks.
 #[utoipa::path(post, path = "/v1/threads/{thread_id}/fork", tag = "threads",
     operation_id = "threads_fork",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     request_body = NewForkBody,
     responses((status = 201, description = "The new thread", body = ThreadView)),
     extensions(("x-problems" = json!(["thread-busy"]))))]
@@ -78,15 +80,16 @@ pub(super) async fn fork(
     State(app): State<AppState>,
     caller: Scoped<MemoryWrite>,
     PathId(id): PathId<ThreadId>,
-    Body(new): Body<NewForkBody>,
+    Keyed(Body(new), key): Keyed<Body<NewForkBody>>,
 ) -> Result<Reply<ThreadView>, Problem> {
-    let new = new.fork(&app, &caller, id)?;
-    let thread = match forks::fork(&app.store, &caller.tenant, new).await? {
-        Forked::Created(thread) => thread,
-        refused => return Err(refusal(&refused).into()),
-    };
-    let (tag, location) = (view::etag(&thread), format!("/v1/threads/{}", thread.id));
-    Ok(Reply::created(location, ThreadView::of(&app, thread)).etag(tag))
+    if let Some(id) = led_to(&app, &caller, key.as_ref()).await? {
+        return Ok(created(&app, find(&app, &caller, id).await?).replayed(true));
+    }
+    let new = NewFork { key, ..new.fork(&app, &caller, id)? };
+    match forks::fork(&app.store, &caller.tenant, new).await? {
+        Forked::Created(thread) => Ok(created(&app, thread)),
+        refused => Err(refusal(&refused).into()),
+    }
 }
 
 /// Why there is no fork.
@@ -127,6 +130,7 @@ impl NewForkBody {
             metadata: self.metadata,
             op_id: app.ids.random(),
             now: app.clock.now(),
+            key: None,
         })
     }
 

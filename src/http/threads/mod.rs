@@ -19,10 +19,16 @@ use utoipa_axum::routes;
 use super::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::id::{StepId, ThreadId};
+use crate::domain::step::Step;
 use crate::domain::thread::Thread;
 use crate::error::AgentlingError;
 use crate::http::extract::IfMatch;
+use crate::http::problem::Problem;
+use crate::http::reply::Reply;
+use crate::http::steps::shown_step;
+use crate::http::steps::view::StepView;
 use crate::store;
+use crate::store::idempotency::IdempotencyKey;
 use crate::store::operator::OperatorWrite;
 
 use view::ThreadView;
@@ -41,13 +47,40 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 }
 
 /// The write of a step by an operator who saw this thread.
-fn operator_write(app: &AppState, if_match: &IfMatch, thread: &Thread) -> OperatorWrite {
+fn operator_write(
+    app: &AppState,
+    (if_match, thread): (&IfMatch, &Thread),
+    key: Option<IdempotencyKey>,
+) -> OperatorWrite {
     OperatorWrite {
         step_id: StepId::from(app.ids.sortable()),
         op_id: app.ids.random(),
         seen: memory::seen(if_match, thread),
         now: app.clock.now(),
+        key,
     }
+}
+
+/// The answer to who has made a thread.
+fn created(app: &AppState, thread: Thread) -> Reply<ThreadView> {
+    let (location, tag) = (format!("/v1/threads/{}", thread.id), view::etag(&thread));
+    Reply::created(location, ThreadView::of(app, thread)).etag(tag)
+}
+
+/// The answer to who has appended a step.
+async fn told(app: &AppState, caller: &Caller, step: Step) -> Result<Reply<StepView>, Problem> {
+    let location = format!("/v1/steps/{}", step.id);
+    Ok(Reply::created(location, shown_step(app, &caller.tenant, step).await?))
+}
+
+/// The same to who asks once more.
+async fn told_again(
+    app: &AppState,
+    caller: &Caller,
+    id: StepId,
+) -> Result<Reply<StepView>, Problem> {
+    let step = store::steps::get(&app.store, &caller.tenant, id).await?;
+    Ok(told(app, caller, step.ok_or_else(Problem::not_found)?).await?.replayed(true))
 }
 
 /// The thread that a path names.

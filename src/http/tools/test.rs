@@ -17,7 +17,7 @@ use crate::http::reply::Reply;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewToolTest {
-    /// The tool, declared as an agent would; one that the server calls elsewhere.
+    /// The tool, declared as an agent would: an `http` one, or an `mcp` one that takes in one tool by `tools`.
     tool: ToolSpec,
     /// What it is called with, as a model would.
     #[serde(default)]
@@ -44,7 +44,7 @@ pub(super) struct ToolTestView {
     responses((status = 200, description = "What the tool gave back", body = ToolTestView)),
     extensions(("x-problems" = json!(["tool-call-error", "egress-denied", "invalid-tool-schema",
         "schema-too-complex", "remote-ref-forbidden", "invalid-header-name",
-        "invalid-idempotency-key"]))))]
+        "invalid-idempotency-key", "mcp-unavailable"]))))]
 pub(super) async fn test(
     State(app): State<AppState>,
     caller: Scoped<ToolsWrite>,

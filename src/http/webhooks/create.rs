@@ -5,13 +5,15 @@ use axum::extract::State;
 use super::new_webhook::NewWebhook;
 use super::view::WebhookView;
 use crate::domain::agent::Metadata;
+use crate::domain::caller::Caller;
 use crate::domain::id::WebhookId;
 use crate::domain::webhook::Webhook;
 use crate::engine::webhooks::secret;
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
-use crate::http::extract::Body;
+use crate::http::extract::{Body, Keyed};
 use crate::http::problem::Problem;
+use crate::http::repeats::led_to;
 use crate::http::reply::Reply;
 use crate::store::webhooks;
 
@@ -25,19 +27,29 @@ use crate::store::webhooks;
 /// 410 is disabled.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", operation_id = "webhooks_create",
     request_body = NewWebhook,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     responses((status = 201, description = "The endpoint, with its secret", body = WebhookView)),
     extensions(("x-problems" = json!(["egress-denied"]))))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<AdminOnly>,
-    Body(new): Body<NewWebhook>,
+    Keyed(Body(new), key): Keyed<Body<NewWebhook>>,
 ) -> Result<Reply<WebhookView>, Problem> {
+    if let Some(id) = led_to(&app, &caller, key.as_ref()).await? {
+        let made = webhooks::get(&app.store, &caller.tenant, id).await?;
+        let made = made.ok_or_else(Problem::not_found)?;
+        return Ok(created(&app, &caller, made).replayed(true));
+    }
     new.check(&app)?;
     let webhook = new.onto(&blank(&app), &app);
-    webhooks::create(&app.store, &caller.tenant, &webhook).await?;
+    webhooks::create(&app.store, &caller.tenant, &webhook, key.as_ref()).await?;
+    Ok(created(&app, &caller, webhook))
+}
+
+fn created(app: &AppState, caller: &Caller, webhook: Webhook) -> Reply<WebhookView> {
     let secret = secret(&app.engine, &caller.tenant, &webhook);
     let location = format!("/v1/webhooks/{}", webhook.id);
-    Ok(Reply::created(location, WebhookView::from(webhook).with_secret(secret)))
+    Reply::created(location, WebhookView::from(webhook).with_secret(secret))
 }
 
 fn blank(app: &AppState) -> Webhook {

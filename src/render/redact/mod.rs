@@ -117,6 +117,11 @@ impl Redactor {
         self.replaced(text, scan.hits, tally)
     }
 
+    /// How many bytes at the end of a text that broke off may be the beginning of a known value.
+    pub fn begun(&self, channel: RedactionChannel, text: &str) -> usize {
+        if self.is_empty() { 0 } else { self.scan(channel, text).begun() }
+    }
+
     /// Bytes that came from elsewhere as they may leave through a channel. Every byte is looked at as a
     /// character of its own, so that bytes that are no text pass unharmed.
     pub fn bytes<'b>(&self, channel: RedactionChannel, bytes: &'b [u8]) -> Cow<'b, [u8]> {

@@ -168,6 +168,11 @@ impl Scan {
         self.placeholders.push(mark);
     }
 
+    /// How many bytes at the end may be the beginning of a word.
+    pub(super) fn begun(&self) -> usize {
+        self.threads.first().map_or(0, |thread| self.at.saturating_sub(thread.start))
+    }
+
     /// Up to where nothing that is still to come changes what was found.
     pub(super) fn settled(&self) -> usize {
         let begun = self.placeholder.begun().unwrap_or(self.at);

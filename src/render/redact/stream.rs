@@ -53,6 +53,17 @@ impl StreamRedactor {
         self.write(end, false)
     }
 
+    /// How many bytes at the end of what came so far may be the beginning of a known value.
+    pub fn begun(&self) -> usize {
+        self.scan.begun()
+    }
+
+    /// What is left when the text breaks off, without what may be the beginning of a known value.
+    pub fn cut(mut self) -> String {
+        let end = self.window().end().saturating_sub(self.begun());
+        self.write(end, false)
+    }
+
     fn window(&self) -> Window<'_> {
         Window { text: &self.held, base: self.base }
     }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::domain::agent::AgentSpec;
 use crate::domain::budget::{BudgetOwner, BudgetPeriod};
 use crate::domain::event::{EventData, EventName};
+use crate::domain::format::RunFormat;
 use crate::domain::id::{AgentId, KeyId, RunId, SkillId, StepId, TenantId, ThreadId, WebhookId};
 use crate::domain::limits::QUEUED_PER_TENANT;
 use crate::domain::run::{OnBusy, OnDisconnect, Run};
@@ -19,11 +20,10 @@ use crate::domain::sub_run::Parent;
 use crate::domain::thread::Thread;
 use crate::store::budget::{NewBudget, Sharing};
 use crate::store::idempotency::{IdempotencyKey, interval};
-use crate::store::lease::{FAMILY_FORMAT, FIRST_FORMAT};
 use crate::store::rows::{to_json, to_json_opt};
 use crate::store::runs::{get, insert_event};
 use crate::store::thread_queue::{self, Busy};
-use crate::store::{Store, StoreError, budget, idempotency, refusal, skills, threads};
+use crate::store::{Store, StoreError, budget, idempotency, refusal, skills, sub_runs, threads};
 
 /// What a run is accepted with.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,8 @@ pub struct NewRun {
     pub firing: Option<Firing>,
     /// The caller's key; `None` for the operator's own.
     pub key: Option<KeyId>,
+    /// What a worker must know to go on with it.
+    pub format: RunFormat,
     /// Whether the price of every model that it may ask is known.
     pub is_priced: bool,
 }
@@ -158,6 +160,9 @@ async fn place(
     if let Some(thread) = &new.new_thread {
         threads::insert(tx, tenant, thread).await?;
         return Ok(Some(Place::OnThread(1)));
+    }
+    if new.on_busy.displaces() {
+        sub_runs::lock_parents_on(&mut *tx, tenant, new.run.thread_id).await?;
     }
     let Some(thread) = threads::lock(&mut *tx, tenant, new.run.thread_id).await? else {
         return Ok(None);
@@ -313,7 +318,7 @@ async fn insert(
         parent.map(|parent| parent.call.0.as_str()),
         &ancestors,
         // What a worker must know to end it: that its parent is to be told.
-        if parent.is_some() { FAMILY_FORMAT } else { FIRST_FORMAT }
+        parent.map_or(new.format, |_| new.format.max(RunFormat::Family)).number()
     )
     .execute(&mut *tx)
     .await

@@ -197,7 +197,8 @@ async fn mark(store: &Store, tenant: &TenantId, owner: BudgetOwner) -> Result<()
                             WHEN 'agent' THEN agent_id = $3 OR $3 = ANY (ancestor_owners)
                             WHEN 'thread' THEN thread_id = $3 OR $3 = ANY (ancestor_owners)
                             ELSE run_id = $3 OR $3 = ANY (ancestors) END
-              ORDER BY run_id
+              -- Parents before their sub-runs, as everywhere.
+              ORDER BY cardinality(ancestors), run_id
                 FOR UPDATE
          )
          UPDATE run r

@@ -8,9 +8,9 @@ use super::columns::{
     CallColumns, EventColumns, MoveColumns, StepColumns, taken_columns, token_columns, wake_ms,
 };
 use super::{Appended, Batch, Guard, Head};
+use crate::domain::format::RunFormat;
 use crate::domain::run::{RunStatus, StopReason};
 use crate::domain::tool::CallState;
-use crate::store::lease::{FAMILY_FORMAT, FIRST_FORMAT};
 use crate::store::rows::{At, to_json, to_json_opt};
 use crate::store::{Conflict, Store, StoreError, ledger, patience, sub_runs};
 
@@ -31,6 +31,10 @@ const LOOK: Duration = Duration::from_secs(5);
 /// When the database does not take it; then nothing was written.
 pub async fn append(store: &Store, guard: &Guard, batch: &Batch) -> Result<Appended, StoreError> {
     let mut stored = execute(store, guard, batch).await;
+    if matches!(stored, Err(StoreError::Conflict(Conflict::IdTaken))) {
+        // A caller was faster by a moment; now it is seen whose sub-run is not to be started.
+        stored = execute(store, guard, batch).await;
+    }
     while matches!(stored, Err(StoreError::OutcomeUnknown(_))) {
         match find(store, guard, batch).await? {
             Place::Free => stored = execute(store, guard, batch).await,
@@ -140,10 +144,11 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         if let Some(parent) = told {
             sub_runs::lock_parent(&mut tx, &guard.tenant, parent).await?;
         }
-        for new in &batch.sub_runs {
-            sub_runs::start(&mut tx, &guard.tenant, new).await?;
-        }
+        let refused = sub_runs::start(&mut tx, &guard.tenant, &batch.sub_runs).await?;
         let is_stored = Box::pin(send(&mut *tx, guard, batch)).await?;
+        for parent in refused.into_iter().filter(|_| is_stored) {
+            sub_runs::refuse(&mut tx, &guard.tenant, parent, batch.now).await?;
+        }
         if let (true, Some(parent)) = (is_stored, told) {
             let end = (&batch.facts, batch.now);
             sub_runs::answer(&mut tx, &guard.tenant, parent, end).await?;
@@ -154,6 +159,11 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
         Ok(is_stored)
     };
     tokio::time::timeout(ANSWER, family).await.unwrap_or_else(|_| Err(silence()))
+}
+
+/// What a worker must know to go on from a batch.
+const fn format_of(batch: &Batch) -> RunFormat {
+    if batch.sub_runs.is_empty() { RunFormat::First } else { RunFormat::Family }
 }
 
 #[expect(clippy::too_many_lines, reason = "one line a parameter of the statement")]
@@ -253,7 +263,8 @@ async fn send<'e>(
         guard.head.op_id,
         to_json_opt(facts.stopped.as_ref())?,
         to_json_opt(batch.pins.as_ref())?,
-        if batch.sub_runs.is_empty() { FIRST_FORMAT } else { FAMILY_FORMAT },
+        format_of(batch).number(),
+        to_json_opt(Some(&facts.unavailable_servers).filter(|servers| !servers.is_empty()))?,
     );
     Ok(stored.fetch_one(executor).await.map_err(StoreError::of_write)? == 1)
 }

@@ -3,7 +3,7 @@
 -- $1 tenant   $2 run   $3 lease token   $4 expected next_seq   $5 expected next_event_seq
 -- $6 op id    $7 epoch $8 now           $9 goes through despite a cancel
 -- $78 the op id of the append before   $79 what the cancel stopped   $80 the tools it is given
--- $81 the least format
+-- $81 the least format   $82 the servers whose tools it does without
 WITH guard AS (
     UPDATE run
        SET status = $10,
@@ -23,6 +23,7 @@ WITH guard AS (
            closing = $24,
            n_messages_taken = $50,
            redactions = ($54::text)::json,
+           unavailable_servers = ($82::text)::json,
            cost = $77,
            requires_action = ($64::text)::json,
            stopped = ($79::text)::json,

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::vet::is_plain;
 use crate::domain::agent::AgentSpec;
-use crate::domain::mcp::{Listing, McpServerSpec, McpTool, McpUnavailable, PinnedTool, Pins};
+use crate::domain::mcp::{
+    Listing, McpServerSpec, McpTool, McpUnavailable, PinnedTool, Pins, UnavailableServer,
+};
 use crate::domain::skill::Skill;
 use crate::domain::tool::{RESERVED_NAMES, ToolSpec};
 use crate::tools::spec::MAX_TOOLS;
@@ -18,8 +20,11 @@ pub type Offer = Result<(McpServerSpec, Listing), McpUnavailable>;
 /// told apart by the names of their servers. What has no name then, or is too many, is left out. Tools that
 /// the agent's skills may bring count as well, loaded or not: no server keeps a skill from being loaded.
 pub fn pin(agent: &AgentSpec, skills: &[Skill], offers: &BTreeMap<String, Offer>) -> Pins {
-    let is_gone = |(_, offer): &(&String, &Offer)| offer.is_err();
-    let unavailable = offers.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
+    let missing = offers.iter().filter_map(|(name, offer)| {
+        let reason = offer.as_ref().err()?.reason();
+        Some(UnavailableServer { name: name.clone(), reason })
+    });
+    let missing = missing.collect();
     let taken: BTreeSet<&str> = agent
         .tools
         .iter()
@@ -53,7 +58,7 @@ pub fn pin(agent: &AgentSpec, skills: &[Skill], offers: &BTreeMap<String, Offer>
             );
         }
     }
-    Pins { tools, unavailable }
+    Pins { tools, missing }
 }
 
 /// The tools that an agent uses, each once, in the order of the agent and then of the server.
@@ -173,7 +178,9 @@ mod tests {
             agent(&json!([{"kind": "mcp", "server": "gone"}, {"kind": "mcp", "server": "one"}]));
         let gone = ("gone".to_owned(), Err(McpUnavailable::Unknown));
         let pins = pin(&agent, &[], &BTreeMap::from([gone, offer("one", &json!({}), &["a"])]));
-        assert_eq!((names(&pins), &pins.unavailable), (vec!["a"], &vec!["gone".to_owned()]));
+        assert_eq!((names(&pins), pins.missing.len()), (vec!["a"], 1));
+        let missing = serde_json::to_value(&pins.missing[0]).unwrap();
+        assert_eq!(missing, json!({"name": "gone", "reason": "unknown"}));
     }
 
     #[test]

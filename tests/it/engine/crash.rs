@@ -150,7 +150,8 @@ async fn say(db: &TestDb, tools: &FakeTools, run: RunId) {
     let config = test_config(db, tools, &[]);
     let engine =
         agentling::app::engine(&config, &db.store(), &Surroundings::default()).await.unwrap();
-    let said = engine.say(&TenantId::default(), run, Voice::User, "And hurry.".to_owned()).await;
+    let said =
+        engine.say(&TenantId::default(), run, (Voice::User, "And hurry.".to_owned(), None)).await;
     assert_eq!(said.unwrap().number, 1);
 }
 

@@ -21,7 +21,7 @@ async fn chat(engine: &Engine, run: RunId, who: usize) -> Vec<String> {
     for n in 0.. {
         let voice = if n % 3 == 0 { Voice::System } else { Voice::User };
         let text = format!("message {n} of caller {who}");
-        match engine.say(&TenantId::default(), run, voice, text.clone()).await {
+        match engine.say(&TenantId::default(), run, (voice, text.clone(), None)).await {
             Ok(message) => {
                 assert_eq!((message.run_id, &message.text), (run, &text));
                 acknowledged.push(text);

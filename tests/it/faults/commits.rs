@@ -92,7 +92,7 @@ async fn f22_a_run_whose_acceptance_was_not_heard_is_accepted_once() {
         assert!(matches!(accept(&store, &tenant, &new).await, Err(StoreError::Conflict(_))));
     }
     let key = idempotency::IdempotencyKey {
-        route: "POST /v1/runs",
+        route: "POST /v1/runs".to_owned(),
         key: "k".to_owned(),
         request_hash: [7; 32],
     };
@@ -115,7 +115,7 @@ async fn f22_what_a_caller_asked_of_a_run_is_done_once_though_the_answer_is_lost
     let (db, proxy, store) = proxied().await;
     let (tenant, new) = (TenantId::default(), crate::support::accepted(&store).await);
     let (run, now) = (new.run.id, new.run.created_at);
-    let said = (Voice::User, "And hurry.".to_owned());
+    let said = (Voice::User, "And hurry.".to_owned(), None);
     proxy.trap("WITH counted AS", Harm::LoseAnswer, 1);
     let added = messages::add(&store, &tenant, run, said, now).await.unwrap();
     assert!(matches!(added, Added::Waits(message) if message.number == 1));

@@ -36,7 +36,7 @@ async fn register(db: &TestDb, tools: &FakeTools, name: &str) -> WebhookId {
         updated_at: now,
         disabled_at: None,
     };
-    webhooks::create(&db.store(), &TenantId::default(), &webhook).await.unwrap();
+    webhooks::create(&db.store(), &TenantId::default(), &webhook, None).await.unwrap();
     webhook.id
 }
 

@@ -186,3 +186,29 @@ async fn f62_a_list_that_changes_in_mid_run_changes_nothing_for_the_run() {
     assert_eq!(replayed["first_divergence"], Value::Null, "{replayed}");
     assert_eq!(server.seen("tools/list").len(), 1);
 }
+
+#[tokio::test]
+async fn servers_that_could_not_be_asked_are_named_in_the_run_and_their_addresses_are_not() {
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+    // A port that is let through and where nobody listens.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let app = TestApp::reaching(&[server.port, port], &[]).await;
+    app.register("s", &server.url(), &json!({})).await;
+    app.register("away", &format!("http://127.0.0.1:{port}/mcp"), &json!({})).await;
+    let named = |name: &str| json!({"kind": "mcp", "server": name});
+    let tools = json!([named("s"), named("away"), named("none")]);
+    let run = app.run(&mcp_agent(&tools, &[("look", json!({}))]), "go").await;
+    let missing = json!([{"name": "away", "reason": "not_answering"},
+                         {"name": "none", "reason": "unknown"}]);
+    assert_eq!((&run["status"], &run["unavailable_servers"]), (&json!("completed"), &missing));
+    assert_eq!(app.outcomes(&run).await[0]["kind"], "success");
+    let id = run["id"].as_str().unwrap();
+    let events = app.events(id).await;
+    assert_eq!(events.last().unwrap()["data"]["unavailable_servers"], missing, "{events:?}");
+    let page = app.get("/v1/runs").await.expect(200);
+    assert_eq!(page["items"][0]["unavailable_servers"], missing);
+    assert!(!format!("{run} {events:?}").contains(&port.to_string()), "{run}");
+    let all = app.run(&mcp_agent(&json!([named("s")]), &[]), "go").await;
+    assert_eq!(all["unavailable_servers"], Value::Null);
+    assert_invariants(&app.db).await;
+}

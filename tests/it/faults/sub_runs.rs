@@ -1,4 +1,5 @@
-//! A run and its sub-run, whose process is killed at each of their commits, and whose servers differ.
+//! A run and its sub-run, whose process is killed at each of their commits, whose servers differ, and whom
+//! callers get between.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -8,10 +9,12 @@ use agentling::engine::CommitPoint;
 use futures::StreamExt as _;
 use futures::future::Either;
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 
 use crate::engine::crash::{accept, ended, healthy};
 use crate::support::{
-    Child, FakeTools, TestApp, TestDb, agent_with, assert_invariants, count, saying, until,
+    Child, FakeTools, TestApp, TestDb, agent_with, assert_invariants, client_tool, count, execute,
+    run_path, saying, until,
 };
 
 const SIGABRT: i32 = 6;
@@ -100,4 +103,131 @@ async fn a_sub_run_that_ends_on_another_server_lets_its_parent_go_on_without_any
     assert_same_story(&db).await;
     one.running.stop().await;
     two.running.stop().await;
+}
+
+/// As a server of the version before ends a run that no worker holds: it knows of no parent to be told.
+const ENDED_BY_AN_OLD_SERVER: &str = "WITH ended AS (
+         UPDATE run
+            SET status = 'cancelled', finished_at = now(), lease_token = NULL,
+                next_event_seq = next_event_seq + 1,
+                stopped = '{\"turns_aborted\": [], \"calls_not_started\": [], \"calls_in_doubt\": []}'
+          WHERE cardinality(ancestors) > 0 AND status IN ('queued', 'running')
+      RETURNING tenant_id, run_id, next_event_seq - 1 AS seq)
+     INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
+     SELECT e.tenant_id, e.run_id, e.seq, 'run.cancelled',
+            jsonb_set(jsonb_set(c.data::jsonb, '{run,status}', '\"cancelled\"'),
+                      '{run,finished_at}', to_jsonb(now()))::json, now()
+       FROM ended e
+       JOIN run_event c USING (tenant_id, run_id)
+      WHERE c.name = 'run.created'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_whose_sub_runs_were_ended_by_a_server_that_tells_no_parent_goes_on_all_the_same()
+{
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let agent = asker(&db, &tools).await;
+    let run = accept(&db, &tools, &agent).await.id;
+    // With a budget, the first append begins the turn, and the second one starts the sub-runs.
+    let child = Child::steady(&db.url, &tools.host, Some((CommitPoint::After, 2)));
+    assert!(dies(&db, child).await);
+    assert_eq!(execute(&db, ENDED_BY_AN_OLD_SERVER).await, 2);
+    let app = healthy(&db, &tools).await;
+    assert_eq!(ended(&app, run).await.facts.status, RunStatus::Completed);
+    let told = "SELECT count(*) FROM tool_call WHERE outcome->'error'->>'type' = 'SubRunCancelled'";
+    assert_eq!(count(&db, told).await, 2);
+    assert_invariants(&db).await;
+}
+
+/// An agent of the name of its tool, and a run of another one that asks it once.
+async fn asks(app: &TestApp, name: &str, (script, tools): (&[Value], &[Value])) -> Value {
+    let mut helper = agent_with(script, tools);
+    helper["name"] = json!(name);
+    app.create_agent(&helper).await;
+    let tool = json!({"kind": "agent", "name": name, "agent": name});
+    let call = json!({"tool_calls": [{"name": name, "arguments": {"task": "Do it."}}]});
+    json!({"agent": agent_with(&[call, saying("Done.")], &[tool]), "input": "Go."})
+}
+
+#[tokio::test]
+async fn a_call_whose_sub_run_has_its_id_taken_by_a_caller_fails_and_the_model_is_told() {
+    let app = TestApp::start().await;
+    let mut body = asks(&app, "echo", (&[json!({"echo": true})], &[])).await;
+    body["agent"]["tools"][0]["approval"] = json!("always");
+    let run = app.parked(&body).await;
+    let call = run["requires_action"]["tool_calls"][0]["tool_call_id"].as_str().unwrap();
+    let agent = agent_with(&[saying("Mine.")], &[]);
+    let own = json!({"id": call.replace("call_", "run_"), "agent": agent, "input": "Go."});
+    let own = app.run_body(&own).await;
+    app.decide(&run, call, &json!({"approve": true})).await.expect(200);
+    let run = app.rested(&run).await;
+    assert_eq!((&run["status"], &run["answer"]), (&json!("completed"), &json!("Done.")), "{run}");
+    let outcome = &app.outcomes(&run).await[0];
+    assert_eq!(outcome["error"]["type"], "SubRunIdTaken", "{outcome}");
+    assert_eq!(outcome["kind"], "execution");
+    assert_eq!((&own["answer"], &own["parent_run_id"]), (&json!("Mine."), &Value::Null));
+    assert_eq!(count(&app.db, "SELECT count(*) FROM run").await, 2);
+    let replay = app.post(&run_path(&run, "replay"), &json!({})).await.expect(200);
+    assert_eq!(replay["first_divergence"], Value::Null, "{replay}");
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_thread_of_a_sub_run_is_cleared_with_the_parent_locked_first_as_every_append_does() {
+    let app = TestApp::start().await;
+    let picks = json!({"tool_calls": [{"name": "pick", "arguments": {"n": 1}}]});
+    let body = asks(&app, "pick", (&[picks, saying("Picked.")], &[client_tool("pick")])).await;
+    app.start_run(&body).await;
+    until(&app.db, "SELECT count(*) = 1 FROM run WHERE status = 'requires_action'").await;
+    let sub_run = app.get("/v1/runs?status=requires_action").await.expect(200)["items"][0].clone();
+    let agent = agent_with(&[saying("Instead.")], &[]);
+    let next = json!({"agent": agent, "thread_id": sub_run["thread_id"], "input": "Go.",
+                      "on_busy": "rollback"});
+    let mut connection = app.db.connect().await;
+    // As an append that tells a parent of an end, before it comes to the sub-run.
+    let mut append = connection.begin().await.unwrap();
+    let lock = "SELECT FROM run WHERE cardinality(ancestors) = 0 FOR UPDATE";
+    sqlx::query(lock).execute(&mut *append).await.unwrap();
+    let posted = app.post("/v1/runs", &next);
+    let goes_on = async {
+        let waits = "SELECT count(*) > 0 FROM pg_stat_activity
+                      WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        until(&app.db, waits).await;
+        // Whoever waits for the parent has neither.
+        let free = "SELECT FROM run r JOIN thread t USING (tenant_id, thread_id)
+                     WHERE cardinality(r.ancestors) = 1 FOR UPDATE NOWAIT";
+        let free = sqlx::query(free).execute(&mut *append).await;
+        append.rollback().await.unwrap();
+        free.unwrap();
+    };
+    let (posted, ()) = tokio::join!(posted, goes_on);
+    // On a busy machine it may have waited for too long.
+    assert!([201, 503].contains(&posted.status), "{}", posted.text);
+}
+
+#[tokio::test]
+async fn what_one_sub_run_has_left_is_erased_though_that_of_another_cannot_be() {
+    let app = TestApp::start().await;
+    let body = asks(&app, "echo", (&[json!({"echo": true})], &[])).await;
+    let runs = [app.run_body(&body).await, app.run_body(&body).await, app.run_body(&body).await];
+    // The one in the middle, so that neither order of erasing is the lucky one.
+    execute(
+        &app.db,
+        "CREATE TABLE keeper AS
+         SELECT r.tenant_id, r.thread_id FROM run r
+          WHERE r.parent_run_id IS NOT NULL ORDER BY r.created_at OFFSET 1 LIMIT 1",
+    )
+    .await;
+    execute(
+        &app.db,
+        "ALTER TABLE keeper ADD FOREIGN KEY (tenant_id, thread_id)
+             REFERENCES thread (tenant_id, thread_id)",
+    )
+    .await;
+    for run in &runs {
+        app.delete(run_path(run, "").trim_end_matches('/')).await.expect(204);
+    }
+    until(&app.db, "SELECT count(*) = 1 FROM run").await;
+    execute(&app.db, "DROP TABLE keeper").await;
+    until(&app.db, "SELECT count(*) = 0 FROM run").await;
+    assert_invariants(&app.db).await;
 }

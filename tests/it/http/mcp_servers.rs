@@ -146,15 +146,47 @@ async fn a_secret_header_is_sent_to_the_server_and_stands_nowhere_else() {
 }
 
 #[tokio::test]
+async fn a_server_that_names_a_secret_which_is_not_there_or_not_for_it_is_refused_at_its_place() {
+    let server = FakeMcp::start(json!([])).await;
+    let key = ("AGENTLING_SECRET_KEYS", "one=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=");
+    let app = TestApp::reaching(&[server.port], &[key]).await;
+    for (name, origin) in [("ours", server.origin()), ("theirs", "https://other.example".into())] {
+        let secret = json!({"value": "canary-of-an-mcp-server-43", "origins": [origin]});
+        app.put(&format!("/v1/secrets/{name}"), &secret).await;
+    }
+    let with = |secret: &str| {
+        json!({"name": "s", "url": server.url(),
+               "headers": {"x-team": "a", "x-key~1": {"secret": secret}}})
+    };
+    let mut made = None;
+    for (secret, code) in [("none", "unknown_secret"), ("theirs", "secret_not_bound")] {
+        let mut bodies = vec![app.post("/v1/mcp-servers", &with(secret)).await];
+        if let Some(made) = &made {
+            bodies.push(app.put(&path(made), &with(secret)).await);
+        }
+        for body in bodies {
+            let problem = body.expect_problem(422, "validation-failed");
+            assert_eq!(pointers(&problem), ["/headers/x-key~01"], "{problem}");
+            assert_eq!(problem["errors"][0]["code"], code);
+        }
+        if made.is_none() {
+            made = Some(app.post("/v1/mcp-servers", &with("ours")).await.expect(201));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_secret_that_is_not_bound_to_the_server_keeps_it_from_being_asked() {
     let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
     let key = ("AGENTLING_SECRET_KEYS", "one=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=");
     let app = TestApp::reaching(&[server.port], &[key]).await;
-    let secret =
-        json!({"value": "canary-of-an-mcp-server-42", "origins": ["https://other.example"]});
+    let secret = json!({"value": "canary-of-an-mcp-server-42", "origins": [server.origin()]});
     app.put("/v1/secrets/key", &secret).await;
     let headers = json!({"headers": {"x-key": {"secret": "key"}}});
     let made = app.register("s", &server.url(), &headers).await;
+    let elsewhere =
+        json!({"value": "canary-of-an-mcp-server-42", "origins": ["https://other.example"]});
+    app.put("/v1/secrets/key", &elsewhere).await;
     let test = format!("{}/test", path(&made));
     app.post(&test, &json!({})).await.expect_problem(502, "mcp-unavailable");
     assert_eq!(server.seen("initialize").len(), 0);

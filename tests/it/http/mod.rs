@@ -12,6 +12,7 @@ mod egress;
 mod failures;
 mod framing_tags;
 mod hostile;
+mod idempotency;
 mod journey;
 mod layers;
 mod lists;

@@ -215,6 +215,47 @@ async fn a_model_is_asked_with_its_own_key_and_a_reply_that_echoes_it_is_masked(
     }
 }
 
+/// A stream that ends with these bytes and without its end.
+fn breaks_off(events: &str) -> ModelReply {
+    ModelReply::Status(200, "text/event-stream", events.to_owned())
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_off_within_the_key_leaves_no_beginning_of_it() {
+    let (begun, rest) = VALUE.split_at(14);
+    let says = |text: &str| {
+        let delta = json!({ "choices": [{ "index": 0, "delta": { "content": text } }] });
+        format!("data: {delta}\n\n")
+    };
+    let within = says("It is ") + says(begun).split(begun).next().unwrap() + begun;
+    let (few, more) = begun.split_at(3);
+    let across = says(few) + says(more).split(more).next().unwrap() + more;
+    let whole = json!({ "choices": [{ "message": { "content": format!("It is {begun}") },
+                                      "finish_reason": "length" }] });
+    for (reply, stream) in [
+        (ModelReply::Cut(format!("It is {begun}")), true),
+        (breaks_off(&within), true),
+        (breaks_off(&across), true),
+        (ModelReply::Status(200, "application/json", whole.to_string()), false),
+        (
+            ModelReply::Says { text: format!("It is {begun}"), calls: vec![], finish: "length" },
+            true,
+        ),
+    ] {
+        let model = FakeModel::start([reply.clone(), ModelReply::text("done")]).await;
+        let app = serving(&model).await;
+        let spec = keyed(&app, &model, stream).await;
+        let run = app.run(&json!({ "name": "a", "model": spec }), "go").await;
+        assert_eq!(run["status"], "completed", "{run}");
+        let seen = seen(&app, &run).await;
+        let hex = |text: &str| text.bytes().fold(String::new(), |hex, b| hex + &format!("{b:02x}"));
+        for part in [VALUE.split_at(4).0, rest.split_at(4).0, more] {
+            assert!(!seen.contains(part) && !seen.contains(&hex(part)), "{part} of {reply:?}");
+        }
+        assert_eq!(model.requests().len(), if run["answer"] == "done" { 2 } else { 1 });
+    }
+}
+
 #[tokio::test]
 async fn a_provider_that_quotes_the_key_it_refuses_leaves_it_nowhere() {
     let body =

@@ -155,7 +155,7 @@ async fn an_append_after_a_cancel_was_asked_for_says_so_and_writes_nothing() {
 /// Says something to a run.
 async fn told(store: &Store, guard: &Guard) -> RunMessage {
     let now = agentling::clock::Clock::now(&agentling::clock::System::new());
-    let said = (Voice::User, "And hurry.".to_owned());
+    let said = (Voice::User, "And hurry.".to_owned(), None);
     match messages::add(store, &guard.tenant, guard.run, said, now).await.unwrap() {
         Added::Waits(message) => message,
         refused => panic!("{refused:?}"),
@@ -239,7 +239,7 @@ async fn a_message_that_waited_behind_the_closing_turn_is_refused() {
     let mut frozen = db.connect().await;
     let mut first = frozen.begin().await.unwrap();
     sqlx::query("UPDATE run SET closing = true").execute(&mut *first).await.unwrap();
-    let said = (Voice::User, "And hurry.".to_owned());
+    let said = (Voice::User, "And hurry.".to_owned(), None);
     let now = loaded.run.created_at;
     let (added, ()) =
         tokio::join!(messages::add(&store, &guard.tenant, guard.run, said, now), async {

@@ -32,7 +32,8 @@ async fn what_is_acknowledged_is_stored_although_callers_before_it_went_away() {
             given = answers::give(&store, &tenant, run, &given) => drop(given.unwrap()),
             () = a_few(n) => {}
         }
-        let said = messages::add(&store, &tenant, run, (Voice::User, n.to_string()), now).await;
+        let said =
+            messages::add(&store, &tenant, run, (Voice::User, n.to_string(), None), now).await;
         assert!(matches!(said.unwrap(), Added::Waits(_)));
         let stored = count(&db, "SELECT count(*) FROM run_message").await;
         assert_eq!(stored, i64::from(n) + 1, "what was acknowledged is there for everyone");

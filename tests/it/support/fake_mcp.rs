@@ -66,6 +66,11 @@ impl FakeMcp {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
+    /// Its origin, which secrets are bound to.
+    pub(crate) fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     /// Lists other tools from now on.
     pub(crate) fn list(&self, tools: Value) {
         *self.shared.tools.lock().unwrap() = tools;

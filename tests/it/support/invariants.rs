@@ -433,10 +433,24 @@ const RULES: &[Rule] = &[
           WHERE d.delivery_id IS NULL",
     ),
     (
-        "an idempotency key leads to a run",
+        "an idempotency key leads to what was made or moved on under it",
         "SELECT concat(i.route, ' ', i.key) FROM idempotency i
-           LEFT JOIN run r ON (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id)
-          WHERE r.run_id IS NULL",
+          WHERE CASE
+                WHEN i.route IN ('POST /v1/runs', 'POST /v1/runs/stream',
+                                 'POST /v1/runs/{run_id}/messages')
+                THEN NOT EXISTS (SELECT FROM run r
+                                  WHERE (r.tenant_id, r.run_id) = (i.tenant_id, i.run_id))
+                WHEN i.route IN ('POST /v1/threads', 'POST /v1/threads/{thread_id}/fork')
+                THEN NOT EXISTS (SELECT FROM thread t
+                                  WHERE (t.tenant_id, t.thread_id) = (i.tenant_id, i.run_id))
+                WHEN i.route = 'POST /v1/agents'
+                THEN NOT EXISTS (SELECT FROM agent a
+                                  WHERE (a.tenant_id, a.agent_id) = (i.tenant_id, i.run_id))
+                ELSE false END
+             OR (i.route = 'POST /v1/runs/{run_id}/messages')
+                <> EXISTS (SELECT FROM run_message m
+                            WHERE (m.tenant_id, m.run_id, m.number)
+                                = (i.tenant_id, i.run_id, i.number))",
     ),
     (
         "the tools that a run was given are those of a run on its thread",

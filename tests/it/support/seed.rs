@@ -5,6 +5,7 @@ use std::time::Duration;
 use agentling::clock::{Ids as _, System};
 use agentling::domain::agent::Metadata;
 use agentling::domain::budget::Budget;
+use agentling::domain::format::RunFormat;
 use agentling::domain::id::{RunId, StepId, TenantId, ThreadId};
 use agentling::domain::run::{OnBusy, OnDisconnect, Run, RunFacts};
 use agentling::domain::step::{InputPart, InputText, StepContent, TaskStep};
@@ -106,6 +107,7 @@ pub(crate) fn new_run() -> NewRun {
         webhook: None,
         firing: None,
         key: None,
+        format: RunFormat::First,
         is_priced: false,
     }
 }

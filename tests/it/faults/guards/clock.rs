@@ -158,7 +158,8 @@ async fn a_delivery_of_another_is_settled(db: TestDb, store: Store) {
 async fn a_delivery_under_way_is_made_again(db: TestDb, store: Store) {
     deliveries(&db, &store, 1).await;
     let [delivery] = claim(&store, 1).await.try_into().unwrap();
-    let asked = outbox::redeliver(&store, &delivery.tenant, (delivery.webhook, delivery.id)).await;
+    let asked =
+        outbox::redeliver(&store, &delivery.tenant, (delivery.webhook, delivery.id), None).await;
     assert!(asked.unwrap().is_some());
     assert_eq!(count(&db, "SELECT n_attempts::bigint FROM webhook_delivery").await, 1);
 }

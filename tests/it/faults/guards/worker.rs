@@ -302,7 +302,7 @@ async fn a_run_that_has_ended_is_swept(db: TestDb, store: Store) {
 }
 
 async fn tell(store: &Store, guard: &Guard) -> Added {
-    let said = (Voice::User, "And hurry.".to_owned());
+    let said = (Voice::User, "And hurry.".to_owned(), None);
     let now = agentling::clock::Clock::now(&agentling::clock::System::new());
     messages::add(store, &guard.tenant, guard.run, said, now).await.unwrap()
 }
@@ -314,7 +314,7 @@ fn is_heard(added: &Added) -> bool {
 async fn a_run_that_has_ended_is_told_something(_: TestDb, store: Store) {
     let (tenant, new) = (TenantId::default(), accepted(&store).await);
     steer::cancel(&store, &tenant, new.run.id, new.run.created_at).await.unwrap();
-    let said = (Voice::User, "And hurry.".to_owned());
+    let said = (Voice::User, "And hurry.".to_owned(), None);
     let added = messages::add(&store, &tenant, new.run.id, said, new.run.created_at).await;
     assert!(!is_heard(&added.unwrap()));
 }
@@ -338,7 +338,7 @@ async fn a_run_is_told_too_much(db: TestDb, store: Store) {
 async fn a_run_that_may_go_on_is_told_something(_: TestDb, store: Store) {
     let (tenant, new) = (TenantId::default(), accepted(&store).await);
     steer::interrupt(&store, &tenant, new.run.id, new.run.created_at).await.unwrap();
-    let said = (Voice::User, "And hurry.".to_owned());
+    let said = (Voice::User, "And hurry.".to_owned(), None);
     let added = messages::add(&store, &tenant, new.run.id, said, new.run.created_at).await;
     assert!(is_heard(&added.unwrap()));
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::{pointers, send_as, without_ids};
-use crate::support::{Answer, TestApp, mint_key, tool, with_json};
+use crate::support::{Answer, FakeMcp, TestApp, mint_key, tool, tool_listed, with_json};
 
 const PATH: &str = "/v1/tools/test";
 
@@ -132,4 +132,25 @@ async fn trying_out_takes_its_own_scope_and_stores_nothing() {
     let runs = send_as(&app, &key, ("GET", "/v1/runs"), "").await.expect(200);
     assert_eq!(runs["items"], json!([]));
     assert_eq!(app.tools.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_of_an_mcp_server_is_tried_out_as_well() {
+    let server =
+        FakeMcp::start(json!([tool_listed("look", "Looks."), tool_listed("send", "Sends.")])).await;
+    let app = TestApp::reaching(&[server.port], &[]).await;
+    app.register("s", &server.url(), &json!({})).await;
+    let of = |server: &str, tools: Value| json!({"tool": {"kind": "mcp", "server": server, "tools": tools}});
+    let shown = app.post(PATH, &of("s", json!(["look"]))).await.expect(200);
+    let outcome = &shown["outcome"];
+    assert_eq!((&outcome["kind"], &outcome["name"]), (&json!("success"), &json!("look")));
+    assert_eq!(outcome["output"]["text"], "look", "{shown}");
+    assert_eq!(server.seen("tools/call").len(), 1);
+    for tools in [json!(["look", "send"]), json!(["none"]), Value::Null] {
+        let problem = app.post(PATH, &of("s", tools)).await;
+        let problem = problem.expect_problem(422, "validation-failed");
+        assert_eq!(pointers(&problem), ["/tool/tools"], "{problem}");
+    }
+    app.post(PATH, &of("none", json!(["look"]))).await.expect_problem(502, "mcp-unavailable");
+    assert_eq!(server.seen("tools/call").len(), 1);
 }
