@@ -96,7 +96,7 @@ async fn a_test_lists_what_may_be_used_and_says_why_the_rest_may_not() {
 async fn a_server_of_another_tenant_is_not_there_for_its_runs_nor_for_its_callers() {
     let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
     let app = TestApp::reaching(&[server.port], &[]).await;
-    let scopes = ["tools:write", "agents:read", "runs:write", "runs:read"];
+    let scopes = ["tools:write", "agents:read", "agents:write", "runs:write", "runs:read"];
     let (ours, theirs) =
         (mint_key(&app, "ours", &scopes).await, mint_key(&app, "theirs", &scopes).await);
     let app = app.with_key(&ours);
