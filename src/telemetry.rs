@@ -170,9 +170,17 @@ mod tests {
     }
 
     fn repeats_messages() {
-        tracing::error!(target: "rmcp", "one message");
-        tracing::error!(target: "rmcp::service", "another message");
+        repeats_one();
+        repeats_another();
         tracing::error!(target: "rmcpx", "of somebody else");
+    }
+
+    fn repeats_one() {
+        tracing::error!(target: "rmcp", "one message");
+    }
+
+    fn repeats_another() {
+        tracing::error!(target: "rmcp::service", "another message");
     }
 
     fn logged(format: LogFormat) -> String {

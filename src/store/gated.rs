@@ -95,12 +95,8 @@ impl GatedPool {
     }
 
     async fn wait_for_one(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        let acquire = Box::pin(self.pool.acquire());
-        if self.pool.size() >= self.pool.options().get_max_connections() {
-            // All are in use: nothing is opened, and nobody is to stand behind this wait.
-            return acquire.await;
-        }
-        self.connecting(acquire).await
+        // Also where all are in use: who waits for one may come to open it, when another one has failed to.
+        self.connecting(Box::pin(self.pool.acquire())).await
     }
 
     /// Takes a connection and begins a transaction on it.

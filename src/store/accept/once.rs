@@ -323,13 +323,23 @@ async fn insert(
     .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
-    if own.is_some() {
-        let new = NewBudget { period: BudgetPeriod::Total, bounds: run.budget };
-        budget::write(&mut *tx, tenant, BudgetOwner::Run(run.id), &new).await?;
-    }
+    write_budget(tx, tenant, run).await?;
     skills::pin(&mut *tx, tenant, run.id, &new.skills).await?;
     let event = (EventName::RunCreated, EventData::Run(run.facts.clone()));
     insert_event(tx, tenant, (run.id, 1), &event, run.created_at).await
+}
+
+/// Writes the budget that a run brings, if it does.
+async fn write_budget(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    run: &Run,
+) -> Result<(), StoreError> {
+    if run.budget.is_empty() {
+        return Ok(());
+    }
+    let new = NewBudget { period: BudgetPeriod::Total, bounds: run.budget };
+    budget::write(tx, tenant, BudgetOwner::Run(run.id), &new).await
 }
 
 /// A task that becomes a step.
