@@ -64,12 +64,14 @@ pub(super) async fn is_erased(
     .map_err(StoreError::of_read)
 }
 
-/// Erases a thread with its runs, its history, its ledger, what endpoints were to be told of it, the
-/// idempotency keys that lead to it, and what its sub-runs left. `false` when there is and was no such thread.
+/// Erases a thread with all that belongs to it; `false` when there is and was no such thread.
+///
+/// That is its runs, its history, its ledger, what endpoints were to be told of it, the idempotency keys that
+/// lead to it, and what its sub-runs left.
 ///
 /// # Errors
-/// [`super::Conflict::ThreadBusy`] while a run is active on it, or one of its sub-runs; [`Conflict::InUse`] while forks share its
-/// steps.
+/// [`super::Conflict::ThreadBusy`] while a run is active on it, or one of its sub-runs;
+/// [`Conflict::InUse`] while forks share its steps.
 pub async fn thread(
     store: &Store,
     tenant: &TenantId,
@@ -233,8 +235,10 @@ pub(super) async fn remove_threads(
     Ok(())
 }
 
-/// Erases a run that has ended, with its steps and what its sub-runs left. The bodies of later requests on its thread repeat what
-/// was said in it, so they go too; their hashes stay. `false` when there is and was no such run.
+/// Erases a run that has ended, with its steps and what its sub-runs left; `false` when there is and was no
+/// such run.
+///
+/// The bodies of later requests on its thread repeat what was said in it, so they go too; their hashes stay.
 ///
 /// # Errors
 /// [`super::Conflict::ThreadBusy`] while it, or another run on its thread, is active,

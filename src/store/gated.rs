@@ -79,10 +79,7 @@ impl GatedPool {
     ) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         // A plain pool would open another one in the place of one that is dead, without waiting its turn.
         while let Some(mut idle) = self.pool.try_acquire() {
-            let asked = async {
-                if self.is_walled { show(&mut idle, tenant).await } else { idle.ping().await }
-            };
-            if in_time(ACQUIRE_TIMEOUT, asked).await.is_ok() {
+            if in_time(ACQUIRE_TIMEOUT, self.take(&mut idle, tenant)).await.is_ok() {
                 return Ok(idle);
             }
             drop(idle.detach());
@@ -92,6 +89,15 @@ impl GatedPool {
             in_time(ACQUIRE_TIMEOUT, show(&mut connection, tenant)).await?;
         }
         Ok(connection)
+    }
+
+    /// Takes over a connection that was there already, if it is alive.
+    async fn take(
+        &self,
+        idle: &mut PgConnection,
+        tenant: Option<&TenantId>,
+    ) -> Result<(), sqlx::Error> {
+        if self.is_walled { show(idle, tenant).await } else { idle.ping().await }
     }
 
     async fn wait_for_one(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
