@@ -3,7 +3,7 @@ export SQLX_OFFLINE := true
 
 CARGO ?= cargo
 
-.PHONY: run test test-without-notify properties soak bench fuzz postgres fmt lint openapi sqlx docker-smoke clean
+.PHONY: run test test-without-notify properties soak bench fuzz postgres fmt lint openapi sdks schemathesis sqlx docker-smoke clean
 
 run: postgres ## Serve with a demo agent, and run it once.
 	$(CARGO) run --locked -- demo
@@ -16,7 +16,7 @@ test-without-notify: postgres ## Run all tests with servers that find out everyt
 
 properties: ## Hold frames to 100,000 texts, rendering to 20,000 histories, and the ledger to 1,000 a wire.
 	PROPTEST_CASES=100000 $(CARGO) test --locked --lib render::framing
-	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties wire::tests::histories wire::tests::spans wire::tests::bytes
+	PROPTEST_CASES=20000 $(CARGO) test --locked --lib -- render::tests::properties domain::memory wire::tests::histories wire::tests::spans wire::tests::bytes
 	AGENTLING_HISTORIES=1000 $(CARGO) test --locked --test it -- engine::captured
 
 soak: postgres ## Kill processes and restart the database under load for two minutes each, and print the figures.
@@ -49,6 +49,13 @@ openapi: ## Write the OpenAPI document.
 	@mkdir -p target openapi
 	$(CARGO) run --locked --quiet -- openapi > target/openapi.json
 	cp target/openapi.json openapi/openapi.json
+
+sdks: postgres ## Make Python and TypeScript SDKs of the OpenAPI document, and a journey through the API with each.
+	.ci/sdks/run.sh
+
+schemathesis: postgres ## Hold a server to its OpenAPI document, with 50 random cases an operation and more beside them.
+	AGENTLING_SCHEMATHESIS_EXAMPLES=$${AGENTLING_SCHEMATHESIS_EXAMPLES:-50} \
+		AGENTLING_SCHEMATHESIS_SECONDS=$${AGENTLING_SCHEMATHESIS_SECONDS:-3600} .ci/schemathesis/run.py
 
 sqlx: postgres ## Write what the compiler knows about the statements to .sqlx.
 	.ci/throwaway-postgres.sh .ci/sqlx.sh .sqlx

@@ -178,6 +178,9 @@ pub enum AgentlingError {
     /// The operator has set no key that secrets could be sealed with.
     #[error("this server keeps no secrets: its operator has set no key to seal them with")]
     SecretsNotConfigured,
+    /// What is asked for takes something that this server's surroundings lack.
+    #[error("{}", .0.message)]
+    NotImplemented(Finding),
     /// The run failed and the caller asked for that to be the answer.
     #[error("{}", .0.detail)]
     RunFailed(RunFailure),
@@ -242,6 +245,7 @@ impl AgentlingError {
             | Self::EgressDenied(_)
             | Self::InvalidHeaderName(_)
             | Self::SecretsNotConfigured
+            | Self::NotImplemented(_)
             | Self::ToolCall(_)
             | Self::Internal(_) => false,
             Self::McpUnavailable(_)
@@ -274,6 +278,7 @@ const fn is_retryable_store(error: &StoreError) -> bool {
             | Conflict::SkillNameTaken
             | Conflict::IdTaken
             | Conflict::InUse { .. }
+            | Conflict::SecretInUse { .. }
             | Conflict::IdempotencyKeyReused
             | Conflict::Stale,
         )

@@ -1,8 +1,9 @@
 //! Sets up the log from the settings.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing::subscriber::with_default;
 use tracing::{Metadata, Subscriber};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
@@ -22,9 +23,67 @@ use crate::engine::redaction::Redactor;
 pub fn install(settings: &Telemetry, redactor: Redactor) -> Result<(), TryInitError> {
     let writer = Scrubbing::to(io::stderr, redactor, settings.format);
     match settings.format {
-        LogFormat::Text => text(settings, writer).try_init(),
-        LogFormat::Json => json(settings, writer).try_init(),
+        LogFormat::Text => text(settings, writer).try_init()?,
+        LogFormat::Json => json(settings, writer).try_init()?,
     }
+    log_panics();
+    Ok(())
+}
+
+/// What a text is in the log, in both of its formats, by the code that writes it.
+pub fn line(redactor: Redactor, text: &str) -> String {
+    let redactor = Arc::new(redactor);
+    let written = |format| {
+        let settings = Telemetry { filter: "error".to_owned(), format };
+        let lines = Lines::default();
+        let inner = lines.clone();
+        let inner = move || inner.clone();
+        let writer = Scrubbing { inner, redactor: Arc::clone(&redactor), format };
+        let log = || tracing::error!(sample = text, debugged = ?text, "{text}");
+        match format {
+            LogFormat::Text => with_default(self::text(&settings, writer), log),
+            LogFormat::Json => with_default(json(&settings, writer), log),
+        }
+        lines.read()
+    };
+    [LogFormat::Text, LogFormat::Json].map(written).concat()
+}
+
+/// Lines that stay in memory.
+#[derive(Debug, Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn read(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A panic is told like everything else: what it says can hold what must not get out.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tell_panic(&place, text.unwrap_or_default());
+    }));
+}
+
+fn tell_panic(place: &str, text: &str) {
+    tracing::error!(place, text, "panicked");
 }
 
 /// A writer that redacts. A line of the log is one write.
@@ -96,27 +155,12 @@ fn is_discreet(metadata: &Metadata<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
     use crate::engine::redaction::Redaction;
 
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     fn tell_a_secret() {
         tracing::warn!(detail = "key hunter22\"hunter22", "a call failed");
+        tell_panic("src/here.rs:1:1", "it was sk-abcdefghijklmnopqrstuvwx");
     }
 
     fn claims_and_tells_a_secret() {
@@ -145,16 +189,15 @@ mod tests {
 
     fn logged_of(format: LogFormat, filter: &str, log: fn()) -> String {
         let settings = Telemetry { filter: filter.to_owned(), format };
-        let buffer = Buffer::default();
+        let buffer = Lines::default();
         let writer = buffer.clone();
         let redactor = Redaction::new([1; 32], &[], ["hunter22\"hunter22"]).of_server();
         let make = Scrubbing::to(move || writer.clone(), redactor, format);
         match format {
-            LogFormat::Text => tracing::subscriber::with_default(text(&settings, make), log),
-            LogFormat::Json => tracing::subscriber::with_default(json(&settings, make), log),
+            LogFormat::Text => with_default(text(&settings, make), log),
+            LogFormat::Json => with_default(json(&settings, make), log),
         }
-        let bytes = buffer.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        buffer.read()
     }
 
     #[test]
@@ -163,6 +206,13 @@ mod tests {
         assert!(shown.contains("claimed run=\"run_1\""), "{shown}");
         assert!(!shown.contains('\u{1b}') && !shown.contains("hidden"), "{shown}");
         assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
+        assert_panic_is_told(&shown);
+    }
+
+    /// What a panic says is scrubbed like the rest, also of what nobody has told us is a secret.
+    fn assert_panic_is_told(shown: &str) {
+        assert!(shown.contains("src/here.rs:1:1"), "{shown}");
+        assert!(shown.contains("it was [redacted:secret:provider_key]"), "{shown}");
     }
 
     #[test]
@@ -180,6 +230,7 @@ mod tests {
     fn a_json_line_is_one_object() {
         let shown = logged(LogFormat::Json);
         assert!(shown.contains("key [redacted:secret:") && !shown.contains("hunter22"), "{shown}");
+        assert_panic_is_told(&shown);
         let first = shown.lines().next().unwrap();
         let value: serde_json::Value = serde_json::from_str(first).unwrap();
         assert_eq!(value["fields"]["message"], "claimed");

@@ -13,7 +13,9 @@ use super::{Database, StartError, keys, run_server, secrets};
 use crate::clock::{Ids as _, System};
 use crate::config::{Config, Source, settings_help};
 use crate::domain::model::Provider;
-use crate::store::Store;
+use crate::domain::redaction::RedactionChannel;
+use crate::engine::redaction::Redactor;
+use crate::store::{Store, StoreError};
 use crate::{http, telemetry};
 
 /// The agent server that can prove what the model saw and what the agent did.
@@ -31,7 +33,7 @@ enum Command {
     /// Serve, create a demo agent with a real tool, run it, and say what to try next.
     Demo(DemoArgs),
     /// Bring the database schema up to date.
-    Migrate,
+    Migrate(MigrateArgs),
     /// Write the OpenAPI document to standard output.
     Openapi,
     /// Create, list and revoke API keys.
@@ -49,6 +51,21 @@ struct ServeArgs {
     /// Leave the schema as it is; for servers whose database role may not change it.
     #[arg(long)]
     no_migrate: bool,
+}
+
+#[derive(Debug, Args)]
+struct MigrateArgs {
+    /// Also keep tenants apart by row-level security, or no longer.
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    row_level_security: Option<bool>,
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("on or off".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -89,44 +106,60 @@ fn run(command: Command) -> Result<(), String> {
     }
     let config = Config::read(&Source::process()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(|error| format!("\n  {error}")).collect();
-        format!("the settings do not fit:{}", lines.concat())
+        // Which values are secrets is not known yet, but what credentials look like is.
+        said(&Redactor::of_shapes(), &format!("the settings do not fit:{}", lines.concat()))
     })?;
     // Numbers of placeholders in the log hold for this process: it has no database yet.
     let secret = System::new().secret().map_err(|error| error.to_string())?;
-    let redactor = super::redaction(&config, secret).of_server();
-    telemetry::install(&config.telemetry, redactor).map_err(|error| error.to_string())?;
+    let redaction = super::redaction(&config, secret);
+    telemetry::install(&config.telemetry, redaction.of_server())
+        .map_err(|error| error.to_string())?;
+    perform(command, &config).map_err(|message| said(&redaction.of_server(), &message))
+}
+
+/// What an operator is told, which is scrubbed like the log.
+fn said(redactor: &Redactor, message: &str) -> String {
+    redactor.text(RedactionChannel::Log, message).into_owned()
+}
+
+fn perform(command: Command, config: &Config) -> Result<(), String> {
     match command {
         Command::Openapi => Ok(()),
-        Command::Health => health(&config),
-        Command::Serve(args) => on_database(&config, Database::start, async |store| {
+        Command::Health => health(config),
+        Command::Serve(args) => on_database(config, Database::start, async |store| {
             if !args.no_migrate {
-                store.migrate().await?;
+                migrate(&store).await?;
             }
-            run_server(&config, store).await
+            run_server(config, store).await
         }),
         Command::Demo(args) => {
             let model =
                 DemoModel { provider: args.provider, base_url: args.base_url, name: args.model };
-            on_database(&config, Database::start, async |store| {
+            on_database(config, Database::start, async |store| {
                 store.migrate().await?;
-                demo::run(&config, store, model).await
+                demo::run(config, store, model).await
             })
         }
-        Command::Migrate => on_database(&config, Database::attach, async |store| {
-            store.migrate().await?;
+        Command::Migrate(args) => on_database(config, Database::attach, async |store| {
+            store.migrate_with(args.row_level_security).await?;
             Ok(())
         }),
-        Command::Keys(command) => on_database(&config, Database::attach, async |store| {
-            store.migrate().await?;
-            let said = keys::run(&config, &store, command).await?;
+        Command::Keys(command) => on_database(config, Database::attach, async |store| {
+            migrate(&store).await?;
+            let said = keys::run(config, &store.as_system(), command).await?;
             print(&said).map_err(|error| StartError::Io(std::io::Error::other(error)))
         }),
-        Command::Secrets(command) => on_database(&config, Database::attach, async |store| {
-            store.migrate().await?;
-            let said = secrets::run(&config, &store, command).await?;
+        Command::Secrets(command) => on_database(config, Database::attach, async |store| {
+            migrate(&store).await?;
+            let said = secrets::run(config, &store.as_system(), command).await?;
             print(&said).map_err(|error| StartError::Io(std::io::Error::other(error)))
         }),
     }
+}
+
+/// Brings the schema up to date, unless the roles are those that may not.
+async fn migrate(store: &Store) -> Result<(), StoreError> {
+    if store.is_walled() { Ok(()) } else { store.migrate().await }
 }
 
 /// How long connections may take to close at the end.

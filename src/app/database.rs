@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::StartError;
 use crate::config::Config;
@@ -16,6 +16,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Database {
     url: String,
+    system_url: Option<SecretString>,
     embedded: Option<Embedded>,
     connections: u32,
 }
@@ -30,10 +31,11 @@ impl Database {
         let connections = config.database.connections;
         if let Some(url) = &config.database.url {
             let url = url.expose_secret().to_owned();
-            return Ok(Self { url, embedded: None, connections });
+            let system_url = config.database.system_url.clone();
+            return Ok(Self { url, system_url, embedded: None, connections });
         }
         let started = Embedded::start(&EmbeddedSettings::of(&config.database))?;
-        Ok(Self { url: started.url(), embedded: Some(started), connections })
+        Ok(Self { url: started.url(), system_url: None, embedded: Some(started), connections })
     }
 
     /// The database that a command uses: that of the server that runs on the data directory, if there
@@ -45,7 +47,8 @@ impl Database {
         let running = embedded::attach(&config.database.data_dir);
         match (&config.database.url, running) {
             (None, Some(url)) => {
-                Ok(Self { url, embedded: None, connections: config.database.connections })
+                let connections = config.database.connections;
+                Ok(Self { url, system_url: None, embedded: None, connections })
             }
             _ => Self::start(config),
         }
@@ -61,7 +64,14 @@ impl Database {
         }
         // A pool only says that it waited in vain; one bare connection says why.
         probe(&self.url).await?;
-        Ok(Store::open(&self.url, split(self.connections))?)
+        let Some(system_url) = &self.system_url else {
+            return Ok(Store::open(&self.url, split(self.connections))?);
+        };
+        let system_url = system_url.expose_secret();
+        probe(system_url).await?;
+        let store =
+            Store::open(&self.url, split(self.connections.saturating_sub(FOR_ALL.total())))?;
+        Ok(store.with_system(system_url, FOR_ALL)?)
     }
 
     /// Resolves when the embedded Postgres has ended by itself; never for another database.
@@ -83,6 +93,9 @@ impl Database {
         Ok(())
     }
 }
+
+/// What the server's own role has where row-level security is on.
+const FOR_ALL: PoolSettings = PoolSettings { critical: 2, api: 1, worker: 1 };
 
 /// Splits the connections that may be held: two for heartbeats and cancels, the rest in halves.
 fn split(connections: u32) -> PoolSettings {

@@ -60,7 +60,11 @@ pub(super) async fn run(config: &Config, store: Store, model: DemoModel) -> Resu
     let tasks = running.engine.tasks().clone();
     running.engine.tasks().spawn(async move {
         let stop = async { tasks.stopping().await };
-        let patience = Patience { grace: Duration::from_secs(1), stall: config.streams.stall };
+        let patience = Patience {
+            grace: Duration::from_secs(1),
+            stall: config.streams.stall,
+            headers: config.http.header_read,
+        };
         let served = serve(tool, http::demo_tool(ids), stop, patience);
         if let Err(error) = served.await {
             tracing::error!(%error, "the demo tool stopped");

@@ -48,12 +48,8 @@ pub(super) enum KeysCommand {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let fits = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err("1–64 characters, no control characters".to_owned())
-    }
+    let fits = ApiKey::name_fits(text).then(|| text.to_owned());
+    fits.ok_or_else(|| "1–64 characters, no control characters".to_owned())
 }
 
 fn tenant(text: &str) -> Result<TenantId, String> {
@@ -90,6 +86,7 @@ pub(super) async fn run(
                 created_at: now,
                 expires_at: expires_in_days.map(|days| now + chrono::TimeDelta::days(days.into())),
                 revoked_at: None,
+                replaces: None,
             };
             keys::insert(store, &stored).await?;
             // Standard output holds the key and nothing else, so that scripts can take it.

@@ -5,6 +5,7 @@ mod database;
 mod demo;
 mod egress;
 mod keys;
+mod oidc;
 mod secrets;
 mod serve;
 mod transcript;
@@ -22,15 +23,17 @@ use crate::clock::{SharedClock, SharedIds, System};
 use crate::config::Config;
 use crate::domain::id::KeyId;
 use crate::egress::{EgressPolicy, InvalidAllowEntry, SetupError};
-use crate::engine::redaction::Redaction;
+use crate::engine::items::StoredItems;
+use crate::engine::redaction::{Redaction, Redactor};
 use crate::engine::servers::StoredServers;
 use crate::engine::{CommitObserver, Engine, NoObserver, Parts};
 use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
-use crate::http::{AppState, Readiness, StreamSlots};
+use crate::http::{AppState, LogLines, RateLimits, Readiness, StreamSlots};
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
+use crate::telemetry;
 use crate::tools::mcp::McpClients;
 use crate::tools::secrets::SecretSource;
 use crate::tools::{Toolbox, ToolboxError};
@@ -96,6 +99,18 @@ pub enum StartError {
         /// How many.
         n_left: u64,
     },
+    /// Row-level security hides from the server what it must see.
+    #[error(
+        "row-level security hides rows from the role of DATABASE_URL: name one that sees all in \
+         AGENTLING_SYSTEM_DATABASE_URL"
+    )]
+    Hidden,
+    /// Row-level security does not do what the settings say.
+    #[error(
+        "the roles of DATABASE_URL and AGENTLING_SYSTEM_DATABASE_URL are not those of row-level security: \
+         call `agentling migrate --row-level-security on` and see the README"
+    )]
+    NoWall,
     /// A key that is to be revoked is not there.
     #[error("the tenant has no key {0}")]
     NoSuchKey(KeyId),
@@ -110,13 +125,25 @@ pub struct Surroundings {
     pub ids: SharedIds,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
+    /// How the log is written, to whoever asks what it would hold.
+    pub log: Arc<dyn LogLines>,
+}
+
+/// The log as it is set up.
+#[derive(Debug)]
+struct Log;
+
+impl LogLines for Log {
+    fn line(&self, redactor: Redactor, text: &str) -> String {
+        telemetry::line(redactor, text)
+    }
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
         let system = Arc::new(System::new());
         let clock: SharedClock = Arc::<System>::clone(&system);
-        Self { clock, ids: system, observer: Arc::new(NoObserver) }
+        Self { clock, ids: system, observer: Arc::new(NoObserver), log: Arc::new(Log) }
     }
 }
 
@@ -136,18 +163,16 @@ pub async fn engine(
     let offered = around.ids.secret()?;
     let webhook_secret = stored_keys::shared_secret(store, "webhook", offered).await?;
     let secrets = secrets::keeper(config, store, around)?;
+    let redaction = redaction(config, secret);
+    let toolbox = toolbox(config, store, (Arc::clone(&policy), around), Arc::new(secrets.clone()))?;
     Ok(Engine::new(Parts {
-        redaction: redaction(config, secret),
+        toolbox: toolbox.scrubbing(redaction.of_outside()),
+        redaction,
         webhooks: config.webhooks,
         webhook_secret,
         retention: config.retention,
         store: store.clone(),
-        models: Models::new(
-            client::http_client(Arc::clone(&policy))?,
-            keys,
-            Arc::clone(&around.clock),
-        ),
-        toolbox: toolbox(config, store, (policy, around), Arc::new(secrets.clone()))?,
+        models: Models::new(client::http_client(policy)?, keys, Arc::clone(&around.clock)),
         secrets,
         clock: Arc::clone(&around.clock),
         ids: Arc::clone(&around.ids),
@@ -168,13 +193,13 @@ fn toolbox(
     let servers = Arc::new(StoredServers(store.clone()));
     let servers = McpClients::new(servers, config.mcp.servers.clone(), Arc::clone(&around.clock));
     let toolbox = Toolbox::new(policy, Arc::clone(&around.clock), secrets)?;
-    Ok(toolbox.with_servers(servers))
+    Ok(toolbox.with_servers(servers).with_items(Arc::new(StoredItems(store.clone()))))
 }
 
 /// What is redacted for everyone, by the settings.
 pub(super) fn redaction(config: &Config, secret: [u8; 32]) -> Redaction {
-    let secrets = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
-    Redaction::new(secret, &config.redaction.rules, secrets)
+    let credentials = config.redaction.credentials.iter().map(ExposeSecret::expose_secret);
+    Redaction::new(secret, &config.redaction.rules, credentials)
 }
 
 /// Wires what the endpoints work with.
@@ -193,6 +218,7 @@ pub async fn state(
         pepper: pepper(config, store, around).await?,
         bootstrap: config.auth.api_key.clone(),
         loopback: config.http.listen_is_loopback(),
+        oidc: oidc::oidc(config).await?,
     };
     let auth = Auth::new(Box::new(store.clone()), Arc::clone(&around.clock), settings);
     Ok(AppState {
@@ -205,7 +231,9 @@ pub async fn state(
         public_url: config.http.public_url.as_ref().map(ToString::to_string),
         body_limits: (&config.http).into(),
         streams: StreamSlots::new(config.streams),
+        rates: Arc::new(RateLimits::new(config.rates)),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
+        log: Arc::clone(&around.log),
     })
 }
 

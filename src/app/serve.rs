@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::engine::{Engine, tasks::Tasks, webhooks};
 use crate::http;
 use crate::http::serve::{Patience, serve};
-use crate::store::{HINT_CONNECTIONS, Store, keys};
+use crate::store::{HINT_CONNECTIONS, Store, keys, wall};
 
 /// A server that answers.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ impl Running {
             .map_err(|source| StartError::Listen { address: listen, source })?;
         let address = listener.local_addr()?;
         let listener = wait_for_schema(listener, config, &store, around).await?;
+        refuse_if_not_walled(&store).await?;
         refuse_if_open(config, &store).await?;
         refuse_if_too_many(config, &store).await?;
         let engine = super::engine(config, &store, around).await?;
@@ -53,7 +54,7 @@ impl Running {
         engine.work();
         webhooks::start(&engine, http::wording(&state));
         let serving = Tasks::default();
-        let patience = Patience { grace: GRACE, stall: config.streams.stall };
+        let patience = patience(config, GRACE);
         let router = if config.engine.role.answers() {
             http::router(state)
         } else {
@@ -79,6 +80,10 @@ impl Running {
     }
 }
 
+fn patience(config: &Config, grace: Duration) -> Patience {
+    Patience { grace, stall: config.streams.stall, headers: config.http.header_read }
+}
+
 /// Answers that the server is not ready for as long as the database has no schema that it can work
 /// with, then gives the listener back.
 async fn wait_for_schema(
@@ -99,14 +104,26 @@ async fn wait_for_schema(
         }
     };
     let router = http::waiting_router(Arc::clone(&around.ids));
-    let patience = Patience { grace: config.engine.drain, stall: config.streams.stall };
+    let patience = patience(config, config.engine.drain);
     serve(meanwhile, router, migrated, patience).await?;
     Ok(TcpListener::from_std(listener)?)
+}
+
+/// Row-level security is there when the settings say so, or not there at all. What is half there looks like
+/// a database without rows, or like one in which tenants are kept apart.
+async fn refuse_if_not_walled(store: &Store) -> Result<(), StartError> {
+    let wall = wall::of(store).await?;
+    match (store.is_walled(), wall.holds_tenants, wall.system_sees_all) {
+        (true, true, true) | (false, _, true) => Ok(()),
+        (true, ..) => Err(StartError::NoWall),
+        (false, ..) => Err(StartError::Hidden),
+    }
 }
 
 async fn refuse_if_open(config: &Config, store: &Store) -> Result<(), StartError> {
     let is_closed = config.http.listen_is_loopback()
         || config.auth.api_key.is_some()
+        || !config.oidc.issuers.is_empty()
         || keys::any(store).await?;
     if is_closed { Ok(()) } else { Err(StartError::OpenToTheNetwork(config.http.listen)) }
 }

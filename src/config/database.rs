@@ -11,6 +11,11 @@ pub(super) const URL: Setting = Setting::secret(
     "DATABASE_URL",
     "the PostgreSQL database to use; without it the server runs a private one of its own",
 );
+pub(super) const SYSTEM_URL: Setting = Setting::secret(
+    "AGENTLING_SYSTEM_DATABASE_URL",
+    "the same database as a role that sees the rows of all tenants; with it, that of DATABASE_URL sees \
+     those of one at a time, by row-level security",
+);
 pub(super) const DATA_DIR: Setting = Setting::plain(
     "AGENTLING_DATA_DIR",
     "where the private database lives; by default `agentling` in the user's data directory, \
@@ -27,11 +32,16 @@ pub(super) const CONNECTIONS: Setting =
 /// Bounds of the number of connections: the pools need four between them to make progress.
 const CONNECTION_BOUNDS: (u32, u32) = (4, 500);
 
+/// The fewest connections with two roles, each of which has pools.
+const TWO_ROLES: u32 = 8;
+
 /// The database.
 #[derive(Debug, Clone)]
 pub struct Database {
     /// The operator's database; the embedded one is used when absent.
     pub url: Option<SecretString>,
+    /// The same with a role that sees all tenants, where row-level security is on.
+    pub system_url: Option<SecretString>,
     /// Where the embedded database lives.
     pub data_dir: PathBuf,
     /// Where the PostgreSQL programs are, if the operator says so.
@@ -45,12 +55,20 @@ pub struct Database {
 impl Database {
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let url = reader.optional(URL, postgres_url);
+        let system_url = reader.optional(SYSTEM_URL, postgres_url);
+        if system_url.is_some() && url.is_none() {
+            reader.refuse(SYSTEM_URL, "goes with DATABASE_URL: a private database has one role");
+        }
         let data_dir = reader.path(DATA_DIR).or_else(|| home_dir(reader));
         let pg_bin = reader.path(PG_BIN);
         let connections = reader.number(CONNECTIONS, CONNECTION_BOUNDS);
+        if system_url.is_some() && connections.is_some_and(|connections| connections < TWO_ROLES) {
+            reader.refuse(CONNECTIONS, format!("must be at least {TWO_ROLES} for two roles"));
+        }
         let program_path = reader.source.get("PATH").map(std::env::split_paths);
         Some(Self {
             url,
+            system_url,
             data_dir: data_dir?,
             pg_bin,
             program_path: program_path.into_iter().flatten().collect(),

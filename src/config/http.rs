@@ -24,6 +24,16 @@ pub(super) const MEMORY_LIMIT: Setting = Setting::plain(
 .or("16777216");
 pub(super) const BODY_READ: Setting =
     Setting::plain("AGENTLING_BODY_READ_SECS", "how long a request may take to arrive").or("60");
+pub(super) const BODY_IDLE: Setting = Setting::plain(
+    "AGENTLING_BODY_IDLE_MS",
+    "how long a request's body may pause before it is answered 408",
+)
+.or("15000");
+pub(super) const HEADER_READ: Setting = Setting::plain(
+    "AGENTLING_HEADER_READ_MS",
+    "how long the headers of a request may take, and a connection may wait for its next request",
+)
+.or("10000");
 
 const BODY_BOUNDS: (u32, u32) = (1024, 64 * 1024 * 1024);
 
@@ -40,6 +50,10 @@ pub struct Http {
     pub memory_limit: usize,
     /// The time a request has to arrive in full.
     pub body_read: Duration,
+    /// The time that it may pause.
+    pub body_idle: Duration,
+    /// The time that its headers have.
+    pub header_read: Duration,
 }
 
 impl Http {
@@ -49,12 +63,16 @@ impl Http {
         let body_limit = reader.number(BODY_LIMIT, BODY_BOUNDS);
         let memory_limit = reader.number(MEMORY_LIMIT, BODY_BOUNDS);
         let body_read = reader.secs(BODY_READ, (1, 3600));
+        let body_idle = reader.millis(BODY_IDLE, (100, 3_600_000));
+        let header_read = reader.millis(HEADER_READ, (100, 3_600_000));
         Some(Self {
             listen: listen?,
             public_url,
             body_limit: usize::try_from(body_limit?).ok()?,
             memory_limit: usize::try_from(memory_limit?).ok()?,
             body_read: body_read?,
+            body_idle: body_idle?,
+            header_read: header_read?,
         })
     }
 

@@ -7,8 +7,10 @@ mod engine;
 mod error;
 mod http;
 mod mcp;
+mod oidc;
 mod prices;
 mod providers;
+mod rates;
 mod reader;
 mod redaction;
 mod rendering;
@@ -29,7 +31,9 @@ pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
 pub use mcp::{Mcp, McpProgram};
+pub use oidc::{Oidc, OidcIssuer};
 pub use providers::{AwsKeys, Providers};
+pub use rates::{Rate, Rates};
 pub use redaction::Redaction;
 pub use rendering::Rendering;
 pub use retention::Retention;
@@ -51,6 +55,7 @@ pub static SETTINGS: LazyLock<Vec<Setting>> =
 
 const BEFORE_KEYS: &[Setting] = &[
     database::URL,
+    database::SYSTEM_URL,
     database::DATA_DIR,
     database::PG_BIN,
     database::CONNECTIONS,
@@ -59,6 +64,8 @@ const BEFORE_KEYS: &[Setting] = &[
     http::BODY_LIMIT,
     http::MEMORY_LIMIT,
     http::BODY_READ,
+    http::BODY_IDLE,
+    http::HEADER_READ,
     streams::PER_TENANT,
     streams::PER_SERVER,
     streams::LIFETIME,
@@ -66,6 +73,15 @@ const BEFORE_KEYS: &[Setting] = &[
     streams::KEEP_ALIVE,
     auth::API_KEY,
     auth::KEY_PEPPER,
+    oidc::ISSUERS,
+    oidc::AUDIENCE,
+    oidc::TENANT_CLAIM,
+    oidc::SCOPE_CLAIM,
+    oidc::SCOPES,
+    oidc::TIMEOUT,
+    rates::KEY,
+    rates::TENANT,
+    rates::RUNS,
     secrets::KEYS,
     secrets::FILE,
     redaction::FILE,
@@ -80,6 +96,7 @@ const BEFORE_KEYS: &[Setting] = &[
     retention::THREADS,
     retention::LEDGER,
     retention::DELIVERIES,
+    retention::ITEM_VERSIONS,
     engine::ROLE,
     engine::PER_TENANT,
     engine::OLD_TRANSACTION,
@@ -143,6 +160,10 @@ pub struct Config {
     pub mcp: Mcp,
     /// What secrets of tenants are sealed with.
     pub secret_keys: SecretKeys,
+    /// Whose tokens are taken beside API keys.
+    pub oidc: Oidc,
+    /// How fast callers may ask.
+    pub rates: Rates,
 }
 
 impl Config {
@@ -169,6 +190,8 @@ impl Config {
                 Retention::read(&mut reader),
                 SecretKeys::read(&mut reader),
                 Mcp::read(&mut reader),
+                Oidc::read(&mut reader),
+                Rates::read(&mut reader),
             ),
         );
         let prices = prices::read(&mut reader);
@@ -189,12 +212,13 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention, secret_keys, mcp) = rest;
+        let (webhooks, retention, secret_keys, mcp, oidc, rates) = rest;
         let secret_keys = secret_keys?;
         let (database, providers) = (database?, providers?);
         let sealing = secret_keys.iter().map(|(_, key)| key);
         let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
-        let redaction = redaction?.and(providers.secrets().chain(own), database.url.as_ref());
+        let databases = database.url.iter().chain(&database.system_url);
+        let redaction = redaction?.and(providers.secrets().chain(own), databases);
         Some(Self {
             http: http?,
             streams: streams?,
@@ -211,6 +235,8 @@ impl Config {
             retention: retention?,
             mcp: mcp?,
             secret_keys,
+            oidc: oidc?,
+            rates: rates?,
         })
     }
 }
@@ -227,5 +253,12 @@ type Sections = (
     Auth,
     Option<Redaction>,
     Option<Telemetry>,
-    (Option<Webhooks>, Option<Retention>, Option<SecretKeys>, Option<Mcp>),
+    (
+        Option<Webhooks>,
+        Option<Retention>,
+        Option<SecretKeys>,
+        Option<Mcp>,
+        Option<Oidc>,
+        Option<Rates>,
+    ),
 );

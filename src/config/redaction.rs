@@ -22,8 +22,8 @@ const SECRET_LEN_MIN: usize = 16;
 pub struct Redaction {
     /// The operator's rules.
     pub rules: Vec<RedactionRule>,
-    /// What must not get out on any way: credentials of the server, and the values of the rules.
-    pub secrets: Vec<SecretString>,
+    /// Credentials of the server, which must not get out on any way.
+    pub credentials: Vec<SecretString>,
 }
 
 impl Redaction {
@@ -54,24 +54,20 @@ impl Redaction {
             reader
                 .refuse(FILE, format!("names a file in which {} {}", fault.pointer, fault.message));
         }
-        let secrets = rules.iter().filter_map(|rule| match rule {
-            RedactionRule::Value(rule) => Some(rule.value.as_str().into()),
-            RedactionRule::Pattern(_) | RedactionRule::Field(_) => None,
-        });
-        Some(Self { secrets: secrets.collect(), rules })
+        Some(Self { credentials: Vec::new(), rules })
     }
 
     /// The same with credentials of the server.
     pub(super) fn and<'s>(
         mut self,
         credentials: impl IntoIterator<Item = &'s SecretString>,
-        database: Option<&SecretString>,
+        databases: impl IntoIterator<Item = &'s SecretString>,
     ) -> Self {
         let long = |secret: &&SecretString| secret.expose_secret().len() >= SECRET_LEN_MIN;
-        self.secrets.extend(credentials.into_iter().filter(long).cloned());
-        let url = database.and_then(|url| Url::parse(url.expose_secret()).ok());
-        let password = url.as_ref().and_then(Url::password).map(SecretString::from);
-        self.secrets.extend(password.filter(|password| long(&password)));
+        self.credentials.extend(credentials.into_iter().filter(long).cloned());
+        let urls = databases.into_iter().filter_map(|url| Url::parse(url.expose_secret()).ok());
+        let passwords = urls.filter_map(|url| url.password().map(SecretString::from));
+        self.credentials.extend(passwords.filter(|password| long(&password)));
         self
     }
 }

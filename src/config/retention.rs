@@ -19,6 +19,11 @@ pub(super) const DELIVERIES: Setting = Setting::plain(
     "how many days deliveries to endpoints stay listed",
 )
 .or("30");
+pub(super) const ITEM_VERSIONS: Setting = Setting::plain(
+    "AGENTLING_RETAIN_ITEM_VERSIONS_DAYS",
+    "after how many days deleted items of long-term memory are forgotten, and versions of items that others \
+     have followed; absent: never",
+);
 
 /// How long what is stored is kept.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,8 @@ pub struct Retention {
     pub ledger: Option<Duration>,
     /// Deliveries.
     pub deliveries: Duration,
+    /// Deleted items, and versions of items behind which there are newer ones; `None` for ever.
+    pub item_versions: Option<Duration>,
 }
 
 impl Retention {
@@ -36,7 +43,8 @@ impl Retention {
         let threads = reader.optional(THREADS, days);
         let ledger = reader.optional(LEDGER, days);
         let deliveries = reader.required(DELIVERIES, days);
-        Some(Self { threads, ledger, deliveries: deliveries? })
+        let item_versions = reader.optional(ITEM_VERSIONS, days);
+        Some(Self { threads, ledger, deliveries: deliveries?, item_versions })
     }
 }
 

@@ -87,6 +87,20 @@ fn a_secret_does_not_show_in_debug_output() {
 }
 
 #[test]
+fn two_roles_are_those_of_one_database_and_have_pools_each() {
+    let two = [("AGENTLING_SYSTEM_DATABASE_URL", "postgres://s@h/d")];
+    assert_eq!(
+        read(&two).unwrap_err(),
+        ["AGENTLING_SYSTEM_DATABASE_URL goes with DATABASE_URL: a private database has one role"]
+    );
+    let two = [two[0], ("DATABASE_URL", "postgres://u@h/d")];
+    assert!(read(&two).is_ok());
+    let few = [two[0], two[1], ("AGENTLING_DB_CONNECTIONS", "7")];
+    let refused = ["AGENTLING_DB_CONNECTIONS must be at least 8 for two roles"];
+    assert_eq!(read(&few).unwrap_err(), refused);
+}
+
+#[test]
 fn an_empty_value_counts_as_absent() {
     let config = read(&[("DATABASE_URL", ""), ("AGENTLING_LISTEN", "")]).unwrap();
     assert!(config.database.url.is_none());
@@ -236,14 +250,15 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
     let keys: Vec<_> = SETTINGS
         .iter()
         .filter(|setting| setting.secret)
-        .filter(|setting| !["DATABASE_URL", "AGENTLING_SECRET_KEYS"].contains(&setting.name))
+        .filter(|setting| !setting.name.ends_with("DATABASE_URL"))
+        .filter(|setting| setting.name != "AGENTLING_SECRET_KEYS")
         .map(|setting| (setting.name, format!("canary-{}", setting.name)))
         .collect();
     let pairs: Vec<_> = keys.iter().map(|(name, key)| (*name, key.as_str())).collect();
     let config = read(&pairs).unwrap();
     assert!(!format!("{config:?}").contains("canary"));
     let scrubbed: Vec<_> =
-        config.redaction.secrets.iter().map(ExposeSecret::expose_secret).collect();
+        config.redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
     for (name, key) in &keys {
         assert!(scrubbed.contains(&key.as_str()), "{name}");
     }
@@ -255,7 +270,7 @@ fn keys_that_seal_secrets_are_kept_secret_and_come_from_one_place() {
     let keys = format!("one={key}");
     let config = read(&[("AGENTLING_SECRET_KEYS", keys.as_str())]).unwrap();
     assert!(!format!("{config:?}").contains(key));
-    let mut scrubbed = config.redaction.secrets.iter().map(ExposeSecret::expose_secret);
+    let mut scrubbed = config.redaction.credentials.iter().map(ExposeSecret::expose_secret);
     assert!(scrubbed.any(|secret| secret == key));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{keys}\n")).unwrap();
@@ -360,13 +375,15 @@ fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
             ("OPENAI_API_KEY", "ollama"),
             ("AGENTLING_API_KEY", "0123456789abcdef"),
             ("DATABASE_URL", "postgres://u:fedcba9876543210@h/d"),
+            ("AGENTLING_SYSTEM_DATABASE_URL", "postgres://s:0f1e2d3c4b5a6978@h/d"),
         ])
     };
     let rule = r#"{"kind":"value","name":"partner","value_env":"PARTNER_KEY"}"#;
     let redaction = read_file(&format!("[{rule}]")).unwrap().redaction;
     assert_eq!(redaction.rules[0].rule_name(), "partner");
-    let secrets: Vec<&str> = redaction.secrets.iter().map(ExposeSecret::expose_secret).collect();
-    assert_eq!(secrets, ["hunter22", "0123456789abcdef", "fedcba9876543210"]);
+    let secrets: Vec<&str> =
+        redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
+    assert_eq!(secrets, ["0123456789abcdef", "fedcba9876543210", "0f1e2d3c4b5a6978"]);
     let list = r#"[{"kind":"value","name":"A","value":"hunter22"},
         {"kind":"value","name":"b","value_env":"NO_SUCH"},{"kind":"value","name":"c","value":7}]"#;
     let found = read_file(list).unwrap_err();
@@ -383,4 +400,53 @@ fn redaction_rules_come_from_a_file_and_their_values_from_the_environment() {
     assert!(found[0].contains("in which /0/name must match") && !found[0].contains("hunter22"));
     assert!(read_file("hunter22").unwrap_err()[0].contains("no JSON list, at line 1"));
     assert!(read(&[("AGENTLING_REDACTION_FILE", "/no/such")]).unwrap_err()[0].contains("be read"));
+}
+
+#[test]
+fn issuers_of_tokens_are_listed_with_whom_the_tokens_are_for() {
+    let config = read(&[
+        ("AGENTLING_OIDC_ISSUERS", "https://id.example/a, https://b.example=https://b.example/k"),
+        ("AGENTLING_OIDC_AUDIENCE", "agentling"),
+        ("AGENTLING_OIDC_SCOPES", "urn:x=y=admin, reader=runs:read"),
+    ]);
+    let oidc = config.unwrap().oidc;
+    let issuer = |url: &str, jwks_url: Option<&str>| OidcIssuer {
+        url: url.to_owned(),
+        jwks_url: jwks_url.map(str::to_owned),
+    };
+    let second = issuer("https://b.example", Some("https://b.example/k"));
+    assert_eq!(oidc.issuers, [issuer("https://id.example/a", None), second]);
+    assert_eq!((oidc.tenant_claim.as_str(), oidc.scope_claim.as_str()), ("tenant", "scope"));
+    let words: Vec<String> =
+        oidc.scopes.iter().map(|(word, scope)| format!("{word} {scope}")).collect();
+    assert_eq!(words, ["urn:x=y admin", "reader runs:read"]);
+    assert!(read(&[]).unwrap().oidc.issuers.is_empty());
+    let unaddressed = errors(&[("AGENTLING_OIDC_ISSUERS", "https://id.example")]);
+    assert_eq!(unaddressed, ["AGENTLING_OIDC_AUDIENCE must be set where there are issuers"]);
+    for wrong in ["id.example", "ftp://id.example", "https://id.example=keys"] {
+        let pairs = [("AGENTLING_OIDC_ISSUERS", wrong), ("AGENTLING_OIDC_AUDIENCE", "agentling")];
+        assert_eq!(errors(&pairs), ["AGENTLING_OIDC_ISSUERS must be an http or https URL"]);
+    }
+    let wrong = errors(&[("AGENTLING_OIDC_SCOPES", "reader=runs:fly")]);
+    assert!(wrong[0].contains("word=scope pairs"), "{wrong:?}");
+}
+
+#[test]
+fn a_rate_is_a_number_and_what_may_come_at_once() {
+    let rates = [
+        ("AGENTLING_RATE_KEY", "50"),
+        ("AGENTLING_RATE_TENANT", "100/400"),
+        ("AGENTLING_RATE_RUNS", "30/5"),
+    ];
+    let rates = read(&rates).unwrap().rates;
+    let rate = |millis, burst| Some(Rate { every: Duration::from_millis(millis), burst });
+    assert_eq!(
+        (rates.key, rates.tenant, rates.runs),
+        (rate(20, 50), rate(10, 400), rate(2_000, 5))
+    );
+    assert_eq!(read(&[]).unwrap().rates, Rates::default());
+    for wrong in ["0", "5/0", "1000001", "-1", "1/2/3", "5/s", "on"] {
+        let found = errors(&[("AGENTLING_RATE_KEY", wrong)]);
+        assert!(found[0].starts_with("AGENTLING_RATE_KEY must be `off`"), "{found:?}");
+    }
 }

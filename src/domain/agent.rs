@@ -65,7 +65,7 @@ pub struct AgentSpec {
     pub parallel_tools: bool,
     /// Bound of one observation in characters; the stored output stays whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_tool_output_chars: Option<u32>,
     /// Withholds the text of an unexpected tool error from the model and the API; its kind and type
     /// stay, the text goes to the operator's log.
@@ -106,8 +106,8 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
-    /// Whether it uses what the tenant keeps under a name: secrets, and MCP servers with what those are sent.
-    /// What a stored agent does with them was settled by whoever may write agents.
+    /// Whether it uses what the tenant keeps under a name: secrets, MCP servers with what those are sent, and
+    /// items of long-term memory. What a stored agent does with them was settled by whoever may write agents.
     pub fn uses_what_is_kept(&self) -> bool {
         let mut models = std::iter::once(&self.model).chain(&self.model.fallbacks);
         models.any(|model| model.api_key.is_some()) || self.tools.iter().any(tool_uses_what_is_kept)
@@ -118,8 +118,9 @@ fn tool_uses_what_is_kept(tool: &ToolSpec) -> bool {
     match tool {
         ToolSpec::Http(tool) => tool.headers.values().any(|source| source.secret().is_some()),
         ToolSpec::Mcp(_) => true,
+        ToolSpec::Builtin(tool) => tool.name.remembers(),
         // An agent that is called is a stored one, whose tools are its own.
-        ToolSpec::Agent(_) | ToolSpec::Client(_) | ToolSpec::Builtin(_) => false,
+        ToolSpec::Agent(_) | ToolSpec::Client(_) => false,
     }
 }
 

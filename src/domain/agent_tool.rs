@@ -68,7 +68,7 @@ pub struct AgentTool {
     pub parallel_safe: bool,
     /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_chars: Option<u32>,
 }
 

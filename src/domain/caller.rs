@@ -16,9 +16,9 @@ labels! {
         RunsRead = "runs:read",
         /// Start, cancel, interrupt and resume runs.
         RunsWrite = "runs:write",
-        /// Read threads and export memory.
+        /// Read threads, export memory, read and find items of long-term memory.
         MemoryRead = "memory:read",
-        /// Create and delete threads, load memory.
+        /// Create and delete threads, load memory, put, delete and redact items of long-term memory.
         MemoryWrite = "memory:write",
         /// Put text into the system voice of a thread.
         MemorySystem = "memory:system",
@@ -38,7 +38,8 @@ labels! {
 pub struct Caller {
     /// For whom.
     pub tenant: TenantId,
-    /// With which key; `None` for the bootstrap key and on a server without keys.
+    /// With which key; `None` for the bootstrap key, for a token of an OpenID provider, and on a server
+    /// without keys.
     pub key: Option<KeyId>,
     /// What they may do.
     pub scopes: BTreeSet<Scope>,

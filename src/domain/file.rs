@@ -131,7 +131,33 @@ impl FilePart {
             }
         }
     }
+
+    /// What is wrong with it as something that a caller hands to a model, beside what is wrong with any
+    /// file: bytes that are not what they are said to be, and pictures that are programs.
+    pub fn misfit(&self) -> Option<FileFlaw> {
+        let flaw = |message| Some(FileFlaw { pointer: "/media_type", message });
+        match &self.source {
+            FileSource::Text(_) => None,
+            _ if self.media_type == "image/svg+xml" => flaw("SVG is taken as text only"),
+            FileSource::Url(_) => None,
+            FileSource::Base64(FileBytes { base64 }) => {
+                let known = BEGINNINGS.iter().find(|(kind, _)| *kind == self.media_type);
+                let fits = known.is_none_or(|(_, beginning)| base64.starts_with(beginning));
+                if fits { None } else { flaw("the bytes are not of this media type") }
+            }
+        }
+    }
 }
+
+/// How the base64 of files of a media type begins, for those whose first three bytes are always the same.
+const BEGINNINGS: &[(&str, &str)] = &[
+    ("application/pdf", "JVBE"),
+    ("audio/wav", "UklG"),
+    ("image/gif", "R0lG"),
+    ("image/jpeg", "/9j/"),
+    ("image/png", "iVBO"),
+    ("image/webp", "UklG"),
+];
 
 /// Whether content of a media type is text: what is text by name, and what JSON, XML or a form is
 /// written in.
@@ -213,6 +239,24 @@ mod tests {
     fn a_file_is_named_typed_and_readable() {
         for source in [base64("aGk="), base64("aGkh"), url("https://a.example/x?y#z")] {
             assert_eq!(pointer(&file("a b.png", "image/svg+xml", source)), None);
+        }
+    }
+
+    #[test]
+    fn what_a_caller_hands_over_is_what_it_is_said_to_be() {
+        let text = || FileSource::Text(FileText { text: "<svg/>".to_owned() });
+        for (media_type, source, fits) in [
+            ("image/png", base64("iVBORw=="), true),
+            ("image/png", base64("/9j/4A=="), false),
+            ("image/jpeg", base64("/9j/4A=="), true),
+            ("application/pdf", base64("aGk="), false),
+            ("text/plain", base64("/w=="), true),
+            ("image/svg+xml", base64("aGk="), false),
+            ("image/svg+xml", url("https://a.example/a.svg"), false),
+            ("image/svg+xml", text(), true),
+        ] {
+            let misfit = file("x", media_type, source).misfit();
+            assert_eq!(misfit.is_none(), fits, "{media_type}: {misfit:?}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::agent::AgentSpec;
 use super::budget::Budget;
 use super::model::{ModelSettings, ModelSpec, ProfileOverrides};
 use super::secret::HeaderSource;
-use super::tool::{Builtin, BuiltinTool, ClientTool, HttpTool, ToolSpec};
+use super::tool::{BuiltinTool, ClientTool, HttpTool, ToolSpec};
 use super::wait::Approval;
 
 /// What a server has to know to go on with a run.
@@ -111,7 +111,9 @@ fn of_tool(tool: &ToolSpec) -> RunFormat {
         ToolSpec::Http(tool) => of_http(tool),
         ToolSpec::Client(tool) => of_client(tool),
         ToolSpec::Mcp(_) | ToolSpec::Agent(_) => RunFormat::Family,
-        ToolSpec::Builtin(BuiltinTool { name: Builtin::FinalAnswer }) => RunFormat::First,
+        ToolSpec::Builtin(BuiltinTool { name, namespace: _, ttl_s: _ }) => {
+            family_if(name.remembers())
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every bound a run is held to, as the machine needs them.
+//! Every bound a run is held to, as the machine needs them, and those of what its tools remember.
 
 use super::agent::AgentSpec;
 
@@ -16,6 +16,33 @@ pub const QUEUED_PER_TENANT: u32 = 1_000;
 
 /// What the model is told before the closing turn.
 pub const STEP_LIMIT: &str = "Step limit reached. Give your best final answer now.";
+
+/// Parts of a namespace of long-term memory.
+pub const NAMESPACE_PARTS: usize = 8;
+
+/// Bytes of a part of a namespace.
+pub const NAMESPACE_PART_BYTES: usize = 64;
+
+/// Characters of the key of an item.
+pub const ITEM_KEY_CHARS: usize = 128;
+
+/// Bytes of an item's value as compact JSON.
+pub const ITEM_VALUE_BYTES: usize = 64 * 1024;
+
+/// Levels of an item's value.
+pub const ITEM_VALUE_DEPTH: usize = 32;
+
+/// Seconds that an item may be kept where its time is bounded: ten years.
+pub const ITEM_TTL_SECS: u64 = 315_360_000;
+
+/// Numbers of an item's embedding.
+pub const ITEM_EMBEDDING: usize = 4_096;
+
+/// Characters of a search for words among items.
+pub const ITEM_QUERY_CHARS: usize = 1_024;
+
+/// Members that a search among items compares.
+pub const ITEM_FILTERS: usize = 16;
 
 /// The bounds of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

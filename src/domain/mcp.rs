@@ -40,7 +40,7 @@ pub struct McpServerSpec {
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", examples("tickets"))]
     pub name: String,
     /// Where it is reached. What holds for the URLs of tools holds for it; redirects are not followed.
-    #[schema(max_length = 2048, examples("https://tickets.example/mcp"))]
+    #[schema(min_length = 1, max_length = 2048, examples("https://tickets.example/mcp"))]
     pub url: String,
     /// Headers sent with every request: texts, or secrets that are bound to the server's origin.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -102,9 +102,9 @@ pub struct McpRules {
     /// Whether a call may be repeated when its outcome is unknown; `at_most_once` where nobody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectClass>,
-    /// Bound of one call in milliseconds, 1–3,600,000; by default the agent's `tool_timeout_ms`.
+    /// Bound of one call in milliseconds, 10–3,600,000; by default the agent's `tool_timeout_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 3_600_000)]
+    #[schema(minimum = 10, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
     /// What is done when a call was sent and its answer is not known: `hold` or `observe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub struct McpRules {
     pub parallel_safe: Option<bool>,
     /// Bound of an observation in characters; by default the agent's `max_tool_output_chars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_chars: Option<u32>,
 }
 

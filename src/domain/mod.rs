@@ -11,6 +11,7 @@
 //! | step | one entry of a thread's history: a task, one loop iteration, a retry, an answer |
 //! | record | one thing the machine decided to write down; rows are made from records |
 //! | memory | a thread's history in portable form |
+//! | item, namespace, key | a JSON value that outlives threads / where it is / its name there |
 //! | message, part | a request or response, and a typed piece of it |
 //! | run message | what is said to a run under way; it waits for the next turn |
 //! | block | what a part is lowered to |
@@ -40,6 +41,7 @@
 pub mod agent;
 pub mod agent_tool;
 pub mod budget;
+pub mod builtin_tool;
 pub mod caller;
 pub mod condition;
 pub mod diagnosis;
@@ -56,6 +58,7 @@ pub mod limits;
 pub mod line;
 pub mod mcp;
 pub mod memory;
+pub mod memory_item;
 pub mod message;
 pub mod model;
 pub mod money;

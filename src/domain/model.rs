@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 
 use super::budget::Price;
 pub use super::provider::Provider;
@@ -114,17 +115,18 @@ pub struct ModelSettings {
     pub top_p: Option<f64>,
     /// Upper bound of a reply in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_tokens: Option<u32>,
     /// Sampling seed, where the provider has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// Texts at which the reply stops; at most 4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 4)]
+    #[schema(schema_with = stops)]
     pub stop: Vec<String>,
     /// Reasoning effort, as the provider spells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 64)]
     pub reasoning_effort: Option<String>,
     /// `auto`, `none`, `required` or the name of a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +145,15 @@ pub struct ModelSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub extra_body: Option<serde_json::Map<String, Value>>,
+}
+
+/// Texts at which a reply stops are not empty.
+fn stops() -> Schema {
+    let text =
+        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(256));
+    let text = text.build();
+    let stops = ArrayBuilder::new().items(text).max_items(Some(4));
+    stops.description(Some("Texts at which the reply stops; at most 4.")).into()
 }
 
 impl ModelSettings {

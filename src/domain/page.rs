@@ -53,4 +53,13 @@ impl<T, K> Page<T, K> {
     pub fn map<U>(self, f: impl FnMut(T) -> U) -> Page<U, K> {
         Page { items: self.items.into_iter().map(f).collect(), next: self.next }
     }
+
+    /// The same page of other entries, unless one of them cannot be made.
+    ///
+    /// # Errors
+    /// With what came of the first that cannot.
+    pub fn try_map<U, E>(self, f: impl FnMut(T) -> Result<U, E>) -> Result<Page<U, K>, E> {
+        let items = self.items.into_iter().map(f).collect::<Result<_, E>>()?;
+        Ok(Page { items, next: self.next })
+    }
 }

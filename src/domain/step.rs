@@ -75,6 +75,15 @@ impl StepContent {
         }
     }
 
+    /// The same as [`Self::moved_by`], for who has no further use for the step itself.
+    #[must_use]
+    pub const fn moved(mut self, by: i64) -> Self {
+        if let Self::Summary(summary) = &mut self {
+            summary.through_seq = summary.through_seq.saturating_add(by);
+        }
+        self
+    }
+
     /// The same where every step of the history stands `by` places further on: what it says of other
     /// steps moves along.
     pub fn moved_by(&self, by: i64) -> Cow<'_, Self> {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub use super::agent_tool::AgentTool;
+pub use super::builtin_tool::{Builtin, BuiltinTool};
 use super::id::CallId;
 use super::mcp::McpTool;
 pub use super::outcome::{
@@ -90,9 +91,9 @@ pub struct HttpTool {
     /// Whether the call may be repeated when its outcome is unknown.
     #[serde(default)]
     pub effect: EffectClass,
-    /// Bound of one call in milliseconds, 1–3,600,000; by default the agent's `tool_timeout_ms`.
+    /// Bound of one call in milliseconds, 10–3,600,000; by default the agent's `tool_timeout_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 3_600_000)]
+    #[schema(minimum = 10, maximum = 3_600_000)]
     pub timeout_ms: Option<u64>,
     /// What is done when a call was sent and its answer is not known; only of `at_most_once` tools.
     #[serde(default)]
@@ -120,7 +121,7 @@ pub struct HttpTool {
     pub parallel_safe: bool,
     /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_chars: Option<u32>,
     /// Whether what it says about its failures is withheld, as with the agent's `redact_errors`, which
     /// is what counts by default.
@@ -180,7 +181,7 @@ pub struct ClientTool {
     pub parallel_safe: bool,
     /// Bound of its observation in characters; by default the agent's `max_tool_output_chars`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_u64)]
     pub max_output_chars: Option<u32>,
 }
 
@@ -189,22 +190,6 @@ impl ClientTool {
     pub fn wait_rules(&self) -> WaitRules {
         let answer_ms = self.timeout_ms.unwrap_or(ANSWER_TIMEOUT_MS);
         WaitRules { by_client: true, answer_ms, ..WaitRules::NONE }
-    }
-}
-
-/// A tool of the server itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BuiltinTool {
-    /// Which one.
-    pub name: Builtin,
-}
-
-labels! {
-    /// The tools of the server itself.
-    Builtin {
-        /// Ends the run with an answer; there whether declared or not.
-        FinalAnswer = "final_answer",
     }
 }
 

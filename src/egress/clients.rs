@@ -10,6 +10,7 @@ use url::Url;
 use super::dns::GuardedDns;
 use super::peer::PeerCheck;
 use super::policy::{EgressDenied, EgressPolicy, Route};
+use super::reach::Noting;
 
 /// Bound of establishing a connection, look-up and TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -108,5 +109,6 @@ fn builder() -> ClientBuilder {
         .no_gzip()
         .http1_max_headers(MAX_HEADERS)
         .http2_max_header_list_size(MAX_HEADER_BYTES)
+        .connector_layer(Noting)
         .user_agent(concat!("agentling/", env!("CARGO_PKG_VERSION")))
 }

@@ -14,11 +14,15 @@
 mod address;
 mod clients;
 mod dns;
+mod fetch;
 mod peer;
 mod policy;
+mod reach;
 #[cfg(test)]
 mod tests;
 
 pub use address::Network;
 pub use clients::{Clients, MAX_HEADER_BYTES, SetupError, guard, refusal_in};
+pub use fetch::{FetchError, fetch};
 pub use policy::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry, Route};
+pub use reach::Reached;

@@ -122,6 +122,20 @@ impl EgressPolicy {
         Ok(Self { allow: allow.collect::<Result<_, _>>()?, allow_http, ..Self::default() })
     }
 
+    /// Opens further exact pairs of host and port.
+    ///
+    /// # Errors
+    /// With an entry that is none.
+    pub fn with_allowed<S: AsRef<str>>(
+        mut self,
+        pairs: impl IntoIterator<Item = S>,
+    ) -> Result<Self, InvalidAllowEntry> {
+        for pair in pairs {
+            self.allow.insert(allow_entry(pair.as_ref())?);
+        }
+        Ok(self)
+    }
+
     /// Opens these ports to everyone, and no others but 80 where plain `http` is allowed.
     #[must_use]
     pub fn with_ports(self, ports: impl IntoIterator<Item = u16>) -> Self {

@@ -242,6 +242,7 @@ pub(super) async fn choose_agent(
             super::agents::check(&context.parts, &spec, "/agent")?;
             super::secrets::check(context, tenant, &spec, "/agent").await?;
             sub_runs::check(context, tenant, (&spec, "/agent")).await?;
+            super::servers::check_named(context, tenant, (&spec, "/agent")).await?;
             let skills = super::skills::check(context, tenant, &spec, "/agent").await?;
             Ok(Chosen { spec: *spec, skills, stored: None })
         }

@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn sound_tools_pass() {
-        assert!(judge(&json!([tool("look", "https://example.com/a", 9)])).is_ok());
+        assert!(judge(&json!([tool("look", "https://example.com/a", 10)])).is_ok());
     }
 
     #[test]
     fn values_out_of_bounds_are_all_listed_at_their_places_in_the_callers_document() {
         let tools =
-            json!([tool("a b", "https://example.com", 9), tool("c", "https://example.com", 0)]);
+            json!([tool("a b", "https://example.com", 10), tool("c", "https://example.com", 9)]);
         let Err(AgentlingError::Invalid(found)) = judge(&tools) else { panic!("not refused") };
         let places: Vec<&str> = found.iter().map(|finding| finding.pointer.as_str()).collect();
         assert_eq!(places, ["/agent/tools/0/name", "/agent/tools/1/timeout_ms"]);

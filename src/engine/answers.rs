@@ -1,6 +1,6 @@
 //! Answers of callers to calls that wait.
 
-use super::Context;
+use super::{Context, masks};
 use crate::domain::id::{CallId, KeyId, RunId, TenantId};
 use crate::domain::run::Run;
 use crate::domain::wait::{CallAnswer, WaitReason};
@@ -19,14 +19,24 @@ pub struct Answers {
 }
 
 /// Puts answers into the inbox of a run. Results may be posted again as they were; a decision or a
-/// resolution is made once, also the same.
+/// resolution is made once, also the same. A secret that the run knows is stored in none of them.
 pub(super) async fn give(
     context: &Context,
     tenant: &TenantId,
     run: RunId,
     given: Answers,
 ) -> Result<Run, AgentlingError> {
-    let Answers { reason, answers, key } = given;
+    let Answers { reason, mut answers, key } = given;
+    if answers.iter().any(|(_, answer)| masks::says_something(answer)) {
+        // The same answer becomes the same once more, so that it may be repeated.
+        let mask = masks::of_run(context, tenant, run).await?;
+        for (_, answer) in &mut answers {
+            mask.answer(answer);
+        }
+    }
+    for (_, answer) in &mut answers {
+        context.parts.toolbox.scrub(answer);
+    }
     let may_repeat = reason == WaitReason::ToolResults;
     let new = NewAnswers { reason, answers, may_repeat, key, now: context.now() };
     match answers::give(context.store(), tenant, run, &new).await? {

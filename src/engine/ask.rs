@@ -1,5 +1,5 @@
 //! One attempt at a model call, with the model's own key where it brings one. Whatever comes back is
-//! without that key before anything else reads it.
+//! without that key, and without the secrets of the server, before anything else reads it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use crate::domain::event::DeltaKind;
 use crate::domain::id::TenantId;
 use crate::domain::message::ReplyPart;
 use crate::domain::model::{FinishReason, ModelError, ModelErrorKind};
-use crate::domain::redaction::PLACEHOLDER_START;
 use crate::domain::secret::SecretUnavailable;
 use crate::provider::{Attempt, ModelCall};
 use crate::render::redact::StreamRedactor;
@@ -31,15 +30,16 @@ pub(super) async fn ask(
     on_delta: OnDelta<'_>,
 ) -> Attempt {
     let models = &context.parts.models;
-    let (name, key) = match secrets::model_key(context, tenant, &call.spec).await {
-        Ok(None) => return models.call(call, None, on_delta).await,
-        Ok(Some(key)) => key,
+    let own = match secrets::model_key(context, tenant, &call.spec).await {
+        Ok(own) => own,
         Err(why) => return models.unsent(call, unavailable(call, why)),
     };
-    let mask = Mask::of([(&name, &key)]);
-    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), has_key: false, on_delta };
-    let mut attempt = models.call(call, Some(&key), &mut |piece| pieces.push(piece)).await;
-    let end = End::of(&attempt);
+    let own = own.as_ref().map(|(name, key)| (name, key));
+    let mask = context.parts.redaction.mask(own);
+    let mut pieces = Pieces { mask: &mask, streams: BTreeMap::new(), on_delta };
+    let key = own.map(|(_, key)| key);
+    let mut attempt = models.call(call, key, &mut |piece| pieces.push(piece)).await;
+    let end = End::of(&attempt, own.is_some());
     let has_key = pieces.finish(end);
     let is_begun = end != End::Whole && cut(&mask, &mut attempt);
     if has_key || is_begun {
@@ -57,26 +57,28 @@ enum End {
     Whole,
     /// Where its size was reached.
     Full,
-    /// Anywhere, also within a piece that nobody could read.
-    Broken,
+    /// Anywhere, also within a piece that nobody could read; and whether it was asked for with a key that came
+    /// from the tenant.
+    Broken { with_own_key: bool },
 }
 
 impl End {
-    fn of(attempt: &Attempt) -> Self {
+    fn of(attempt: &Attempt, with_own_key: bool) -> Self {
         match &attempt.outcome {
             Ok(reply) if reply.finish_reason == Some(FinishReason::Length) => Self::Full,
             Ok(_) => Self::Whole,
-            Err(_) => Self::Broken,
+            Err(_) => Self::Broken { with_own_key },
         }
     }
 
     /// Whether the text that ends so is not to be kept for so many letters at its end, which may be the
-    /// beginning of a key. Where the next piece is lost, it may have had the rest.
+    /// beginning of a key. Where the next piece is lost, it may have had the rest; the server's own keys go only
+    /// where the operator sends them, and a letter is no reason to keep no answer at all.
     const fn gives_away(self, begun: usize) -> bool {
         match self {
             Self::Whole => false,
-            Self::Full => begun >= BEGUN,
-            Self::Broken => begun > 0,
+            Self::Full | Self::Broken { with_own_key: false } => begun >= BEGUN,
+            Self::Broken { with_own_key: true } => begun > 0,
         }
     }
 }
@@ -122,7 +124,7 @@ fn unavailable(call: &ModelCall, why: SecretUnavailable) -> ModelError {
     ModelError { retryable: why == SecretUnavailable::Unread, ..error }
 }
 
-/// Takes a key out of everything that came back.
+/// Takes keys out of everything that came back.
 fn masked(mask: &Mask, attempt: &mut Attempt) {
     if let std::borrow::Cow::Owned(response) = mask.bytes(&attempt.response) {
         attempt.response = response.into();
@@ -140,8 +142,6 @@ fn masked(mask: &Mask, attempt: &mut Attempt) {
 struct Pieces<'a> {
     mask: &'a Mask,
     streams: BTreeMap<DeltaKind, StreamRedactor>,
-    /// Whether the key was in one of them.
-    has_key: bool,
     on_delta: OnDelta<'a>,
 }
 
@@ -158,21 +158,23 @@ impl Pieces<'_> {
         self.tell(kind, shown);
     }
 
-    /// Tells what was held back of texts that are over; whether the key was in one. Of texts that broke off
-    /// what may be the beginning of the key is not told, and counts as it.
+    /// Tells what was held back of texts that are over; whether a key was in one. Of texts that broke off
+    /// what may be the beginning of a key is not told, and counts as it.
     fn finish(mut self, end: End) -> bool {
+        let mut has_key = false;
         for (kind, stream) in std::mem::take(&mut self.streams) {
-            let gives_away = end.gives_away(stream.begun());
-            self.has_key |= gives_away;
-            let text = if gives_away { stream.cut() } else { stream.finish() };
+            let (text, is_key) = if end.gives_away(stream.begun()) {
+                (stream.cut(), true)
+            } else {
+                stream.finish_telling()
+            };
+            has_key |= is_key;
             self.tell(kind, text);
         }
-        self.has_key
+        has_key
     }
 
     fn tell(&mut self, kind: DeltaKind, text: String) {
-        // A placeholder is written as a whole.
-        self.has_key |= text.contains(PLACEHOLDER_START);
         if !text.is_empty() {
             (self.on_delta)(DeltaPiece { kind, text });
         }

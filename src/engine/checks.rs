@@ -1,6 +1,6 @@
 //! What callers have checked before they store it: agents and skills.
 
-use super::{Engine, agents, secrets, skills, sub_runs};
+use super::{Engine, agents, secrets, servers, skills, sub_runs};
 use crate::domain::agent::AgentSpec;
 use crate::domain::id::TenantId;
 use crate::domain::skill::SkillSpec;
@@ -33,6 +33,18 @@ impl Engine {
         at: &str,
     ) -> Result<(), AgentlingError> {
         secrets::check(&self.context, tenant, spec, at).await
+    }
+
+    /// Whether the MCP servers that an agent names are there.
+    ///
+    /// # Errors
+    /// With every place that names one which is not, or when the database does not answer.
+    pub async fn check_servers(
+        &self,
+        tenant: &TenantId,
+        spec: &AgentSpec,
+    ) -> Result<(), AgentlingError> {
+        servers::check_named(&self.context, tenant, (spec, "")).await
     }
 
     /// Whether the skills that an agent names can be named.

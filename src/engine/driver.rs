@@ -103,7 +103,7 @@ impl Driver {
             deadline: time_left(&context, &loaded),
             journal: Journal::of(&loaded),
             state: fold(records_of(&loaded)),
-            inbox: Inbox::of(&loaded),
+            inbox: Inbox::of(&context, &claim, &loaded).await,
             purse: Purse::of(&context, &claim, &loaded).await?,
             performer: Performer::new(&context, &loaded, &redactor, (&claim, &grip.freshness)),
             family: Family::of(&claim.tenant, &loaded),
@@ -267,6 +267,7 @@ impl Driver {
         batch.despite_cancel = input == Input::Cancelled;
         let (here, held) = ((&context, self.performer.tools()), (&self.claim, &self.signals));
         batch.sub_runs = self.family.started(here, held, (records, &state)).await?;
+        batch.given_up = sub_runs::given_up(records, &self.state);
         batch.parent.clone_from(&self.family.parent);
         match self.append(&batch).await? {
             Appended::Stored => {
@@ -281,6 +282,7 @@ impl Driver {
                 self.context.hints.changed(self.claim.run);
                 self.log_failure();
                 self.purse.stored(&context, &self.claim, &batch).await;
+                sub_runs::pass_end_on(&context, &batch.given_up);
                 if batch.concerns_others() {
                     context.claimable();
                 }
@@ -303,7 +305,10 @@ impl Driver {
                 let known = (self.state.n_messages(), signals);
                 self.inbox.read_messages(context, claim, known).await?;
             }
-            Appended::AnswersWait => self.inbox.read_answers(context, claim, signals).await?,
+            Appended::AnswersWait => {
+                let known = (self.state.turn(), signals);
+                self.inbox.read_answers(context, claim, known).await?;
+            }
             Appended::BudgetSet => self.purse.open(),
             Appended::BudgetExhausted => {
                 self.purse.refused(context, claim, (signals, &batch.draws.draws)).await?;

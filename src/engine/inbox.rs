@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::leases::Signals;
+use super::masks::Masks;
 use crate::domain::id::CallId;
 use crate::domain::limits::Limits;
 use crate::domain::run_message::RunMessage;
@@ -32,19 +33,25 @@ pub(super) struct Inbox {
     is_to_stop: bool,
     /// Whether the agent withholds why a tool failed.
     redacts_errors: bool,
+    /// What takes the secrets of the run out of answers.
+    masks: Masks,
 }
 
 impl Inbox {
-    pub(super) fn of(loaded: &LoadedRun) -> Self {
+    pub(super) async fn of(context: &Context, claim: &Claim, loaded: &LoadedRun) -> Self {
         let overdue = loaded.calls.iter().filter(|call| call.is_overdue);
         let redacts_errors = loaded.agent.redact_errors;
+        let masks = Masks::of(&claim.tenant, loaded);
+        let mut answers = loaded.answers.clone();
+        masks.answers(context, &mut answers).await;
         Self {
             messages: loaded.waiting.clone(),
-            answers: heard(loaded.answers.clone(), redacts_errors),
+            answers: heard(answers, redacts_errors),
             n_answers: loaded.n_answers,
             overdue: overdue.map(|call| call.planned.call_id.clone()).collect(),
             is_to_stop: false,
             redacts_errors,
+            masks,
         }
     }
 
@@ -100,14 +107,15 @@ impl Inbox {
         &mut self,
         context: &Context,
         claim: &Claim,
-        signals: &tokio::sync::watch::Receiver<Signals>,
+        (turn, signals): (u32, &tokio::sync::watch::Receiver<Signals>),
     ) -> Result<(), StoreError> {
         let store = context.store();
         let read = || answers::waiting(store, &claim.tenant, claim.run);
-        let (n_answers, answers) = patiently(claim, signals, read).await?;
+        let (n_answers, mut answers) = patiently(claim, signals, read).await?;
         if n_answers == self.n_answers {
             return Err(unmoved(claim, "n_answers"));
         }
+        self.masks.at(turn).answers(context, &mut answers).await;
         (self.n_answers, self.answers) = (n_answers, heard(answers, self.redacts_errors));
         Ok(())
     }

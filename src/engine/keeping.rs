@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Context;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::store::chores::{self, Chore, Mark};
-use crate::store::{StoreError, retention};
+use crate::store::{StoreError, memory_items, retention, scope};
 
 /// How long a replica has for a portion before another one goes on from where it began.
 const PORTION: Duration = Duration::from_mins(5);
@@ -42,6 +42,9 @@ async fn do_all(context: &Context, chore: Chore) -> Result<(), StoreError> {
         Chore::Threads => kept.threads,
         Chore::Ledger => kept.ledger,
         Chore::Deliveries => Some(kept.deliveries),
+        // They are as old as they need to be.
+        Chore::ExpiredItems => Some(Duration::ZERO),
+        Chore::ItemVersions => kept.item_versions,
     };
     let Some(age) = age else { return Ok(()) };
     while !context.tasks.is_stopping() {
@@ -61,17 +64,30 @@ async fn do_portion(
     age: Duration,
 ) -> Result<Option<Mark>, StoreError> {
     let store = context.store();
-    if chore == Chore::Deliveries {
-        let n = retention::forget_deliveries(store, age).await?;
-        return Ok((n > 0).then(|| mark.clone()));
-    }
+    let n = match chore {
+        Chore::Threads | Chore::Ledger => return do_threads(context, chore, mark, age).await,
+        Chore::Deliveries => retention::forget_deliveries(store, age).await?,
+        Chore::ExpiredItems => memory_items::forget_expired(store).await?,
+        Chore::ItemVersions => memory_items::forget_versions(store, age).await?,
+    };
+    Ok((n > 0).then(|| mark.clone()))
+}
+
+/// Looks at the next portion of threads.
+async fn do_threads(
+    context: &Context,
+    chore: Chore,
+    mark: &Mark,
+    age: Duration,
+) -> Result<Option<Mark>, StoreError> {
+    let store = context.store();
     let portion = retention::look(store, mark, age, chore == Chore::Ledger).await?;
     for (tenant, thread) in &portion.old {
         if context.tasks.is_stopping() {
             // The portion is begun again elsewhere.
             return Ok(Some(mark.clone()));
         }
-        forget(context, chore, (tenant, *thread), age).await;
+        scope::within(tenant, forget(context, chore, (tenant, *thread), age)).await;
     }
     Ok(portion.next)
 }
@@ -86,7 +102,7 @@ async fn forget(
     let store = context.store();
     let done = match chore {
         Chore::Ledger => retention::forget_bodies(store, tenant, thread, age).await,
-        Chore::Threads | Chore::Deliveries => {
+        Chore::Threads | Chore::Deliveries | Chore::ExpiredItems | Chore::ItemVersions => {
             retention::forget_thread(store, tenant, thread, age).await
         }
     };

@@ -9,11 +9,13 @@ use super::compaction::{Compactor, Shortening, shorten};
 pub(super) use super::done::Done;
 use super::feed::Publisher;
 use super::leases::Freshness;
+use super::masks::Masks;
 use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
 use super::sub_runs::Family;
 use super::{Context, ask, relay, sanitise};
+use crate::domain::agent::Metadata;
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
 use crate::domain::id::{CallId, TenantId};
@@ -42,6 +44,7 @@ pub(super) struct Performer {
     predecessor: Predecessor,
     first_seq: i64,
     epoch: i64,
+    labels: Metadata,
     freshness: Freshness,
     pause: Duration,
     /// The turn that is under way and when its first attempt here began: `model_timeout_ms` bounds the
@@ -49,6 +52,7 @@ pub(super) struct Performer {
     began: (u32, Duration),
     compactor: Compactor,
     family: Family,
+    masks: Masks,
     in_flight: Option<InFlight>,
 }
 
@@ -67,11 +71,13 @@ impl Performer {
             predecessor: Predecessor::of(&claim.tenant, loaded),
             first_seq: loaded.memory_from,
             epoch: claim.epoch,
+            labels: loaded.run.metadata.clone(),
             freshness: freshness.clone(),
             pause: Duration::ZERO,
             began: (0, Duration::ZERO),
             compactor: Compactor::of(loaded, redactor),
             family: Family::of(&claim.tenant, loaded),
+            masks: Masks::of(&claim.tenant, loaded),
             in_flight: None,
         }
     }
@@ -149,19 +155,22 @@ impl Performer {
             Effect::CallTool { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
                 let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
-                let freshness = self.freshness.clone();
+                let (freshness, masks) = (self.freshness.clone(), self.masks.at(state.turn()));
                 Box::pin(async move {
                     let attempt = request.attempt;
                     freshness.fresh().await;
-                    let outcome = context.parts.toolbox.call(&tools, &request).await;
+                    let others = masks.get(&context);
+                    let outcome = context.parts.toolbox.call_among(&tools, &request, others).await;
                     Done::of(effect, Input::CallEnded { outcome, attempt })
                 })
             }
             Effect::Probe { call_id, attempt } => {
                 let request = self.tool_call(state, call_id, *attempt);
                 let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
+                let masks = self.masks.at(state.turn());
                 Box::pin(async move {
                     let answer = context.parts.toolbox.probe(&tools, &request).await;
+                    let answer = masks.answer(&context, answer).await;
                     let CallRequest { call_id, attempt, .. } = request;
                     Done::of(effect, Input::Probed { call_id, attempt, answer })
                 })
@@ -248,6 +257,7 @@ impl Performer {
             arguments: planned.map_or_else(String::new, |planned| planned.arguments.clone()),
             attempt,
             epoch: self.epoch,
+            labels: self.labels.clone(),
         }
     }
 }

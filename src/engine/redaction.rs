@@ -5,16 +5,19 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 
 use super::Context;
 use crate::domain::id::{RunId, TenantId, ThreadId};
 use crate::domain::redaction::{RedactionChannel, RedactionRule};
 use crate::domain::run::Run;
+use crate::domain::secret::SecretName;
 use crate::domain::step::{InputPart, Step, StepContent, TaskStep};
 use crate::error::AgentlingError;
 use crate::render::redact::{PlaceholderKey, RuleSet, Rules};
 use crate::store::redaction;
+use crate::tools::mask::Mask;
 
 pub use crate::render::redact::Redactor;
 
@@ -22,8 +25,18 @@ pub use crate::render::redact::Redactor;
 #[derive(Clone)]
 pub struct Redaction {
     secret: [u8; 32],
-    operator: RuleSet,
+    /// The operator's rules, and the values that they name.
+    rules: (RuleSet, RuleSet),
+    /// Those values and the credentials of the server: they get out on no way.
     secrets: RuleSet,
+    /// They are not even written down.
+    credentials: RuleSet,
+    /// For texts that belong to no thread.
+    server: Arc<Rules>,
+    /// For what tools of others say.
+    outside: Arc<Rules>,
+    /// For what models say.
+    mask: Mask,
     ready: Arc<Mutex<Ready>>,
 }
 
@@ -39,23 +52,40 @@ const MAX_READY: usize = 64;
 
 impl std::fmt::Debug for Redaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redaction").field("operator", &self.operator).finish_non_exhaustive()
+        f.debug_struct("Redaction").field("rules", &self.rules.0).finish_non_exhaustive()
     }
 }
 
 impl Redaction {
-    /// The operator's rules and the secrets of the server, under a secret that all replicas share.
+    /// The operator's rules and the credentials of the server, under a secret that all replicas share.
     pub fn new<'s>(
         secret: [u8; 32],
         rules: &[RedactionRule],
-        secrets: impl IntoIterator<Item = &'s str>,
+        credentials: impl IntoIterator<Item = &'s str>,
     ) -> Self {
-        Self {
-            secret,
-            operator: RuleSet::of(rules),
-            secrets: RuleSet::secrets(secrets),
-            ready: Arc::default(),
-        }
+        let values = rules.iter().filter_map(|rule| match rule {
+            RedactionRule::Value(rule) => Some(rule.value.as_str()),
+            RedactionRule::Pattern(_) | RedactionRule::Field(_) => None,
+        });
+        let values = RuleSet::secrets(values);
+        Self::of(secret, (RuleSet::of(rules), values), RuleSet::secrets(credentials))
+    }
+
+    fn of(secret: [u8; 32], (operator, values): (RuleSet, RuleSet), credentials: RuleSet) -> Self {
+        let shapes = RuleSet::shapes();
+        let secrets = values.clone().and(&credentials);
+        let server = Arc::new(Rules::of([&operator, &secrets, &shapes]));
+        let outside = Arc::new(Rules::of([&credentials, &shapes]));
+        let mask = Mask::by([&credentials], PlaceholderKey::of(&secret, ""));
+        let (rules, ready) = ((operator, values), Arc::default());
+        Self { secret, rules, secrets, credentials, server, outside, mask, ready }
+    }
+
+    /// The same with one more credential of the server.
+    #[must_use]
+    pub(super) fn knowing(&self, value: &str) -> Self {
+        let credentials = RuleSet::secrets([value]).and(&self.credentials);
+        Self::of(self.secret, self.rules.clone(), credentials)
     }
 
     /// A redactor of a thread's texts, by the rules of an agent too.
@@ -68,9 +98,22 @@ impl Redaction {
         self.redactor("", agent)
     }
 
-    /// A redactor of texts that belong to no thread: problems, and the log.
+    /// A redactor of texts that belong to no thread, which are problems, the log and traces. What looks
+    /// like a credential goes too, whoever's it is.
     pub fn of_server(&self) -> Redactor {
-        self.of_no_thread(&[])
+        Redactor::of(&self.server, PlaceholderKey::of(&self.secret, ""))
+    }
+
+    /// A redactor of what tools of others say, before it is written down: it takes out the secrets of the
+    /// server and what looks like a credential. What the rules of the operator name stays stored.
+    pub fn of_outside(&self) -> Redactor {
+        Redactor::of(&self.outside, PlaceholderKey::of(&self.secret, ""))
+    }
+
+    /// What takes the secrets of the server out of whatever a model says, and those of the call.
+    pub(super) fn mask(&self, own: Option<(&SecretName, &SecretString)>) -> Mask {
+        let Some(own) = own else { return self.mask.clone() };
+        Mask::by([&Mask::rules(own), &self.credentials], PlaceholderKey::of(&self.secret, ""))
     }
 
     /// Bytes that came from elsewhere without the secrets of the server; `None` where there are none in
@@ -98,7 +141,7 @@ impl Redaction {
             return Arc::clone(rules);
         }
         // A rule that someone wrote has a name that says more than that of the server.
-        let rules = Arc::new(Rules::of([&RuleSet::of(agent), &self.operator, &self.secrets]));
+        let rules = Arc::new(Rules::of([&RuleSet::of(agent), &self.rules.0, &self.secrets]));
         let oldest = ready.by_hash.iter().min_by_key(|(_, (last, _))| *last).map(|(hash, _)| *hash);
         if let Some(oldest) = oldest.filter(|_| ready.by_hash.len() >= MAX_READY) {
             ready.by_hash.remove(&oldest);

@@ -8,7 +8,7 @@ use super::Context;
 use super::feed::{Hold, Publisher};
 use super::replies::{Attempt, END, Place, Span};
 use crate::domain::event::DeltaKind;
-use crate::store::{StoreError, deltas};
+use crate::store::{StoreError, deltas, scope};
 
 /// How often pieces are passed on.
 const TICK: Duration = Duration::from_millis(150);
@@ -80,7 +80,7 @@ async fn pass_on(context: &Context, hold: &Hold) {
         let first = if attempt == relayed.place.attempt { relayed.n_pieces } else { 0 };
         let (tenant, run) = hold.key();
         let stored = deltas::append(context.store(), tenant, *run, (attempt, first), &pieces);
-        if let Err(error) = stored.await {
+        if let Err(error) = scope::within(tenant, stored).await {
             tracing::debug!(%run, %error, "readers on other servers do without a reply");
             relayed.lost = attempt;
         }

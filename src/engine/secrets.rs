@@ -40,7 +40,11 @@ impl Secrets {
         Self { store, keyring: Arc::new(keyring), clock, ids }
     }
 
-    fn opened(&self, tenant: &TenantId, secret: &StoredSecret) -> Result<SecretString, SealError> {
+    pub(super) fn opened(
+        &self,
+        tenant: &TenantId,
+        secret: &StoredSecret,
+    ) -> Result<SecretString, SealError> {
         let SecretFacts { name, version, .. } = &secret.facts;
         let row = secret.sealed.clone();
         let key = WrappedKey { kek_id: row.kek_id, bytes: row.wrapped_key };

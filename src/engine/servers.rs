@@ -4,10 +4,12 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use url::Url;
 
-use super::{Engine, secrets, webhooks};
+use super::{Context, Engine, secrets, webhooks};
+use crate::domain::agent::AgentSpec;
 use crate::domain::id::TenantId;
 use crate::domain::mcp::{Listing, McpRules, McpServerSpec, McpUnavailable};
 use crate::domain::memory::Finding;
+use crate::domain::tool::ToolSpec;
 use crate::error::AgentlingError;
 use crate::store::{Store, mcp_servers};
 use crate::tools::mcp::{McpSource, ServersUnread};
@@ -83,6 +85,28 @@ fn rule_findings(rules: &McpRules, at: &str) -> Vec<Finding> {
 
 fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Refuses an agent that names a server which is not there: neither registered nor a program of the
+/// operator's. Whether it is there is judged again whenever a run begins. `at` is the pointer to the agent in
+/// the caller's document.
+pub(super) async fn check_named(
+    context: &Context,
+    tenant: &TenantId,
+    (spec, at): (&AgentSpec, &str),
+) -> Result<(), AgentlingError> {
+    let mut findings = Vec::new();
+    for (index, tool) in spec.tools.iter().enumerate() {
+        let ToolSpec::Mcp(tool) = tool else { continue };
+        let is_there = context.parts.toolbox.has_program(tenant, &tool.server)
+            || mcp_servers::by_name(context.store(), tenant, &tool.server).await?.is_some();
+        if !is_there {
+            let message = "there is no MCP server of this name";
+            let pointer = format!("{at}/tools/{index}/server");
+            findings.push(Finding::new(pointer, "unknown_mcp_server", message));
+        }
+    }
+    if findings.is_empty() { Ok(()) } else { Err(AgentlingError::Invalid(findings)) }
 }
 
 /// Connects to a server and asks for its tools.

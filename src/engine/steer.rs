@@ -6,7 +6,7 @@ use crate::domain::run::{Run, RunFailure, RunStatus};
 use crate::error::AgentlingError;
 use crate::store::steer::{self, Steered};
 use crate::store::thread_queue;
-use crate::store::{Conflict, StoreError};
+use crate::store::{Conflict, StoreError, scope};
 
 pub(super) async fn cancel(
     context: &Context,
@@ -103,7 +103,8 @@ pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
             error_id: ErrorId::from(context.parts.ids.sortable()),
         };
         let now = context.now();
-        match steer::time_out(context.store(), &tenant, run, failure, now).await {
+        let ended = steer::time_out(context.store(), &tenant, run, failure, now);
+        match scope::within(&tenant, ended).await {
             Ok(Steered::Done(run)) => drop(changed(context, &tenant, run)),
             Ok(_) => {}
             // Somebody has its thread; the others are not to wait for that.
@@ -111,7 +112,7 @@ pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
         }
     }
     for (tenant, thread) in thread_queue::stranded(context.store()).await? {
-        let_next_on(context, &tenant, thread).await;
+        scope::within(&tenant, let_next_on(context, &tenant, thread)).await;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::leases::Signals;
 use super::{Context, skills, steer};
 use crate::domain::agent::{Agent, AgentSpec, Metadata};
 use crate::domain::agent_tool::{AgentTool, SUB_RUNS_PER_TURN, task_of};
-use crate::domain::id::{RunId, TenantId};
+use crate::domain::id::{CallId, RunId, TenantId};
 use crate::domain::memory::Finding;
 use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
@@ -28,7 +28,7 @@ use crate::store::agents::{self, AgentRef};
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
 use crate::store::runs::NewRun;
-use crate::store::{StoreError, erasure, sub_runs};
+use crate::store::{StoreError, erasure, scope, sub_runs};
 use crate::tools::ToolSet;
 
 /// How long a look for an agent waits before it is tried again while the database is away.
@@ -228,6 +228,25 @@ pub(super) async fn check(
     Ok(())
 }
 
+/// The calls that a decision gives up while the runs that they started go on: whose time is over, and those
+/// of a run that ends.
+pub(super) fn given_up(records: &[Record], state: &State) -> Vec<CallId> {
+    let given_up = records.iter().filter_map(|record| {
+        let Record::CallEnded { outcome } = record else { return None };
+        let waits = state.call(&outcome.tool_call_id)?.waits;
+        // What ended by itself has an answer, which is one of these.
+        let is_answered = matches!(outcome.kind, OutcomeKind::Success | OutcomeKind::Execution);
+        let is_given_up = waits == Some(WaitReason::SubRuns) && !is_answered;
+        is_given_up.then(|| outcome.tool_call_id.clone())
+    });
+    given_up.collect()
+}
+
+/// Lets the runs that calls started hear at once that they are to end, as far as they are at work here.
+pub(super) fn pass_end_on(context: &Context, calls: &[CallId]) {
+    calls.iter().filter_map(run_of).for_each(|run| steer::pass_wish_on(context, run));
+}
+
 /// Cancels the sub-runs of a run that has ended. What fails here, the sweep does.
 pub(super) async fn let_go(context: &Context, (tenant, run): (&TenantId, RunId), state: &State) {
     let delegates = |call: &Call| call.planned.waits.by_run.is_some();
@@ -243,7 +262,7 @@ async fn cancel_abandoned(
     of: Option<(&TenantId, RunId)>,
 ) -> Result<(), StoreError> {
     for (tenant, run) in sub_runs::abandoned(context.store(), of).await? {
-        match steer::cancel(context, &tenant, run).await {
+        match scope::within(&tenant, steer::cancel(context, &tenant, run)).await {
             Ok(_) | Err(AgentlingError::RunAlreadyTerminal { .. }) => {}
             // The others are not to wait for that.
             Err(error) => tracing::warn!(%run, %error, "a sub-run was not cancelled"),
@@ -262,7 +281,8 @@ pub(super) async fn sweep(context: &Context) -> Result<(), StoreError> {
 pub(super) async fn tell(context: &Context) -> Result<u64, StoreError> {
     let mut n_told = 0;
     for (tenant, run) in sub_runs::untold(context.store()).await? {
-        match sub_runs::tell(context.store(), &tenant, run, context.now()).await {
+        let telling = sub_runs::tell(context.store(), &tenant, run, context.now());
+        match scope::within(&tenant, telling).await {
             Ok(()) => n_told += 1,
             Err(error) => tracing::warn!(%run, %error, "the end of a sub-run was not told"),
         }
@@ -273,7 +293,8 @@ pub(super) async fn tell(context: &Context) -> Result<u64, StoreError> {
 /// Erases what is left of sub-runs with their parents. Each by itself: none keeps another.
 pub(super) async fn erase_orphans(context: &Context) -> Result<(), StoreError> {
     for (tenant, thread) in sub_runs::orphans(context.store()).await? {
-        match erasure::thread(context.store(), &tenant, thread, context.now()).await {
+        let erasing = erasure::thread(context.store(), &tenant, thread, context.now());
+        match scope::within(&tenant, erasing).await {
             // Somebody may have been faster, and have gone on with it.
             Ok(_) | Err(StoreError::Conflict(_)) => {}
             Err(error) => tracing::warn!(%thread, %error, "what a sub-run has left was not erased"),

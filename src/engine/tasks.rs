@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::store::scope;
+
 /// The background tasks of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Tasks {
@@ -15,12 +17,13 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task. It should end soon after [`Self::stopping`] resolves.
+    /// Starts a task, which is for the same tenant as what starts it. It should end soon after
+    /// [`Self::stopping`] resolves.
     pub fn spawn<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        drop(self.tracker.spawn(task));
+        drop(self.tracker.spawn(scope::carried(task)));
     }
 
     /// Computes something that takes long enough to hold others up, on a thread of its own. `None` when

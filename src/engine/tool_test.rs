@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::agents::check_tool;
 use super::{Engine, equip};
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::tool::{ToolOutcome, ToolSpec};
@@ -52,6 +52,7 @@ pub async fn test_tool(
         arguments: Value::Object(test.arguments).to_string(),
         attempt: 1,
         epoch: NO_LEASE,
+        labels: Metadata::new(),
     };
     let mut outcome = Box::pin(toolbox.call(&tools, &call)).await;
     engine.redaction().of_server().outcome(RedactionChannel::Api, &mut outcome);

@@ -54,6 +54,11 @@ pub struct RunWatch {
 }
 
 impl RunWatch {
+    /// Whose run it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.live.hold().key().0
+    }
+
     pub(super) fn new(context: Arc<Context>, tenant: &TenantId, run: RunId) -> Self {
         let live = context.feed.watch(tenant, run);
         tail::follow(&context, live.hold());

@@ -12,7 +12,7 @@ use super::relay::relay_loop;
 use super::{Context, steer, sub_runs};
 use crate::domain::fault::Fault;
 use crate::store::lease::{self, Claim, Terms};
-use crate::store::{StoreError, answers, budget, deltas, idempotency, vacuum};
+use crate::store::{StoreError, answers, budget, deltas, idempotency, scope, vacuum};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
@@ -73,7 +73,8 @@ fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
     let with = (&context.parts.clock, context.parts.settings.lease);
     let (hold, grip) = context.leases.hold(&claim, claimed_at, with);
     let shared = Arc::clone(context);
-    context.tasks.spawn(async move {
+    let tenant = claim.tenant.clone();
+    let work = async move {
         let driving = Box::pin(Driver::drive(Arc::clone(&shared), claim.clone(), grip));
         // A panic is a bug; it must cost one run its claim, not the process its life. A run that keeps
         // doing this is given up as poisoned.
@@ -94,7 +95,8 @@ fn drive(context: &Arc<Context>, claim: Claim, claimed_at: Duration) {
         drop(hold);
         // There is room for one more.
         shared.wake.notify_one();
-    });
+    };
+    context.tasks.spawn(async move { scope::within(&tenant, work).await });
 }
 
 /// Gives a run back that went wrong here. Nothing of it is under way any more.

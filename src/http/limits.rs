@@ -14,11 +14,13 @@ pub struct BodyLimits {
     pub large: usize,
     /// How long a body may take to arrive.
     pub total: Duration,
+    /// How long it may pause.
+    pub idle: Duration,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { ordinary: BODY_BYTES, large: LARGE_BODY_BYTES, total: BODY_TOTAL }
+        Self { ordinary: BODY_BYTES, large: LARGE_BODY_BYTES, total: BODY_TOTAL, idle: BODY_IDLE }
     }
 }
 
@@ -28,6 +30,7 @@ impl From<&config::Http> for BodyLimits {
             ordinary: settings.body_limit,
             large: settings.memory_limit,
             total: settings.body_read,
+            idle: settings.body_idle,
         }
     }
 }
@@ -44,17 +47,20 @@ pub const ARRAY_ELEMENTS: usize = 10_000;
 /// Elements of an array in a memory document, and in results of tools.
 pub const LARGE_ARRAY_ELEMENTS: usize = memory::MAX_STEPS;
 
-/// How long the headers of a request may take.
-pub const HEADER_READ: Duration = Duration::from_secs(10);
-
 /// Streams of an HTTP/2 connection.
 pub const HTTP2_STREAMS: u32 = 128;
+
+/// Streams of an HTTP/2 connection that its client may give up before they were looked at.
+pub const HTTP2_EARLY_RESETS: usize = 20;
+
+/// Streams of an HTTP/2 connection that may break the protocol before the connection ends.
+pub const HTTP2_ERRORS: usize = 256;
 
 /// Bytes of an HTTP/2 header list.
 pub const HTTP2_HEADER_BYTES: u32 = 64 * 1024;
 
 /// How long a body may pause.
-pub const BODY_IDLE: Duration = Duration::from_secs(15);
+const BODY_IDLE: Duration = Duration::from_secs(15);
 
 /// How long a body may take.
 const BODY_TOTAL: Duration = Duration::from_mins(1);

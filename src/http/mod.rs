@@ -11,13 +11,17 @@ mod demo_tool;
 mod docs;
 pub mod extract;
 mod health;
+mod keys;
 pub mod layers;
 pub mod limits;
 mod mac;
 mod mcp_servers;
+mod memory_items;
 pub mod openapi;
 mod probe;
 pub mod problem;
+mod rates;
+mod redaction;
 mod render;
 mod repeats;
 pub mod reply;
@@ -49,8 +53,9 @@ use problem::{Problem, ProblemKind};
 
 pub use demo_tool::demo_tool;
 pub use probe::ask_readiness;
+pub use rates::RateLimits;
 pub use runs::{StreamLimits, StreamSlots, shown_event};
-pub use state::{AppState, Readiness};
+pub use state::{AppState, LogLines, Readiness};
 pub use webhooks::wording;
 
 /// Endpoints that belong to a tenant: one line a resource.
@@ -63,12 +68,15 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(requests::routes())
         .merge(budgets::routes())
         .merge(render::routes())
+        .merge(redaction::routes())
         .merge(mcp_servers::routes())
         .merge(tools::routes())
         .merge(skills::routes())
         .merge(webhooks::routes())
         .merge(schedules::routes())
         .merge(secrets::routes())
+        .merge(memory_items::routes())
+        .merge(keys::routes())
 }
 
 /// Endpoints that need no key.
@@ -80,13 +88,14 @@ fn open_endpoints() -> OpenApiRouter<AppState> {
 pub fn router(state: AppState) -> Router {
     let (tenant, tenant_document) = tenant_endpoints().split_for_parts();
     let (open, mut document) = open_endpoints().split_for_parts();
-    let parametric = Arc::new(layers::Parametric::of(&tenant_document));
+    let queryless = Arc::new(layers::Queryless::of(&tenant_document));
     document.merge(tenant_document);
     let tenant = tenant
         .layer(Extension(state.body_limits))
         .layer(from_fn_with_state(state.clone(), layers::tell_gone))
-        .layer(from_fn_with_state(parametric, layers::check_query))
+        .layer(from_fn_with_state(queryless, layers::check_query))
         .layer(from_fn(layers::check_accept))
+        .layer(from_fn_with_state(state.clone(), rates::limit))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);
     let redactor = state.engine.redaction().of_server();
@@ -101,8 +110,9 @@ pub fn router(state: AppState) -> Router {
 /// What a server answers that leaves the API to others: how it is.
 pub fn health_router(state: AppState) -> Router {
     let ids = Arc::clone(&state.ids);
+    let redactor = state.engine.redaction().of_server();
     let (open, _) = open_endpoints().split_for_parts();
-    layers::wrap(open.with_state(state), ids)
+    layers::wrap_redacting(open.with_state(state), ids, redactor)
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.

@@ -8,9 +8,11 @@ use futures::future::BoxFuture;
 use super::auth::Auth;
 use super::cursor::Cursors;
 use super::limits::BodyLimits;
+use super::rates::RateLimits;
 use super::runs::StreamSlots;
 use crate::clock::{SharedClock, SharedIds};
 use crate::engine::Engine;
+use crate::engine::redaction::Redactor;
 use crate::error::AgentlingError;
 use crate::store::Store;
 
@@ -35,8 +37,18 @@ pub struct AppState {
     pub body_limits: BodyLimits,
     /// How many streams are open.
     pub streams: StreamSlots,
+    /// How fast callers ask.
+    pub rates: Arc<RateLimits>,
     /// Whether work is taken.
     pub readiness: Arc<dyn Readiness>,
+    /// How the log is written.
+    pub log: Arc<dyn LogLines>,
+}
+
+/// How the log is written.
+pub trait LogLines: Send + Sync + std::fmt::Debug {
+    /// What a text is in the log, which is not written to.
+    fn line(&self, redactor: Redactor, text: &str) -> String;
 }
 
 /// Whether a run would be accepted.

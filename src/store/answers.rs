@@ -63,7 +63,9 @@ async fn try_give(
 ) -> Result<Given, StoreError> {
     let mut tx = store.api().begin().await.map_err(StoreError::of_read)?;
     // Whoever comes second waits here, and finds the answer of the first.
-    let Some(status) = lock(&mut tx, tenant, id).await? else { return Ok(Given::NoSuchRun) };
+    let Some((status, is_to_end)) = lock(&mut tx, tenant, id).await? else {
+        return Ok(Given::NoSuchRun);
+    };
     let mut n_new = 0;
     for (call_id, answer) in &new.answers {
         match give_one(&mut tx, tenant, id, (call_id, answer), (new, is_repeated)).await? {
@@ -77,6 +79,11 @@ async fn try_give(
             }
         }
     }
+    if n_new > 0 && is_to_end && new.reason == WaitReason::Approval {
+        // Nothing that is agreed to now would begin.
+        let run = runs::read(&mut *tx, tenant, id).await?;
+        return Ok(run.map_or(Given::NoSuchRun, Given::NotWaiting));
+    }
     if n_new > 0 {
         wake(&mut tx, tenant, id, (n_new, status)).await?;
     }
@@ -85,17 +92,18 @@ async fn try_give(
     Ok(run.map_or(Given::NoSuchRun, Given::Taken))
 }
 
+/// How a run stands, and whether it is to end.
 async fn lock(
     tx: &mut PgConnection,
     tenant: &TenantId,
     id: RunId,
-) -> Result<Option<RunStatus>, StoreError> {
-    let status = sqlx::query_scalar!(
-        "SELECT status
-           FROM run
-          WHERE tenant_id = $1
-            AND run_id = $2
-            FOR UPDATE",
+) -> Result<Option<(RunStatus, bool)>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT status, cancel_requested_at IS NOT NULL AS "is_to_end!"
+             FROM run
+            WHERE tenant_id = $1
+              AND run_id = $2
+              FOR UPDATE"#,
         tenant.as_str(),
         id.uuid()
     )
@@ -103,7 +111,7 @@ async fn lock(
     .await
     .map_err(StoreError::of_read)?;
     let at = At { table: "run", id: &id };
-    status.map(|status| at.label("status", &status)).transpose()
+    row.map(|row| Ok((at.label("status", &row.status)?, row.is_to_end))).transpose()
 }
 
 /// What became of one answer.
@@ -340,7 +348,7 @@ pub async fn wake_overdue(store: &Store) -> Result<u64, StoreError> {
           WHERE r.tenant_id = o.tenant_id
             AND r.run_id = o.run_id"
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

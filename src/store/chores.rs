@@ -19,6 +19,10 @@ labels! {
         Ledger = "ledger",
         /// Old deliveries are deleted.
         Deliveries = "deliveries",
+        /// Items that have expired are deleted.
+        ExpiredItems = "expired_items",
+        /// Deleted items and old versions of others are deleted.
+        ItemVersions = "item_versions",
     }
 }
 
@@ -54,7 +58,7 @@ pub async fn take(
         chore.label(),
         interval(at_most)
     )
-    .fetch_optional(store.worker())
+    .fetch_optional(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(row.map(|row| Mark { tenant: row.after_tenant, thread: row.after_id }))
@@ -79,7 +83,7 @@ pub async fn put_back(
         mark.tenant,
         mark.thread
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())

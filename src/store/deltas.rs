@@ -116,7 +116,7 @@ pub async fn watched(
         &ids,
         server
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     Ok(found.into_iter().map(RunId::from).collect())
@@ -198,7 +198,7 @@ pub async fn forget_old(store: &Store) -> Result<(), StoreError> {
                  ORDER BY d.created_at
                  LIMIT 10000)"
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(())

@@ -64,12 +64,14 @@ pub(super) async fn is_erased(
     .map_err(StoreError::of_read)
 }
 
-/// Erases a thread with its runs, its history, its ledger, what endpoints were to be told of it, and the
-/// idempotency keys that lead to it. `false` when there is and was no such thread.
+/// Erases a thread with all that belongs to it; `false` when there is and was no such thread.
+///
+/// That is its runs, its history, its ledger, what endpoints were to be told of it, the idempotency keys that
+/// lead to it, and what its sub-runs left.
 ///
 /// # Errors
-/// [`super::Conflict::ThreadBusy`] while a run is active on it, [`Conflict::InUse`] while forks share its
-/// steps.
+/// [`super::Conflict::ThreadBusy`] while a run is active on it, or one of its sub-runs;
+/// [`Conflict::InUse`] while forks share its steps.
 pub async fn thread(
     store: &Store,
     tenant: &TenantId,
@@ -82,24 +84,104 @@ pub async fn thread(
     }
     refuse_if_busy(&mut tx, tenant, id).await?;
     refuse_if_shared(&mut tx, tenant, id).await?;
+    let below = threads_below(&mut tx, tenant, (id, None)).await?;
+    for thread in &below {
+        refuse_if_busy(&mut tx, tenant, *thread).await?;
+    }
+    bury_threads(&mut tx, tenant, &[&[id], below.as_slice()].concat(), now).await?;
+    tx.commit().await.map_err(StoreError::of_write)?;
+    Ok(true)
+}
+
+/// How deep sub-runs are erased with what started them; what is further down is left to the sweep.
+const MAX_LEVELS: usize = 64;
+
+/// The threads that were made for the sub-runs of a locked thread, or of one run on it, and for what those
+/// started in turn, locked. One that others have gone on with stays, with all that is below it.
+pub(super) async fn threads_below(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    (thread, run): (ThreadId, Option<RunId>),
+) -> Result<Vec<ThreadId>, StoreError> {
+    let (mut found, mut level, mut run) = (Vec::new(), vec![thread.uuid()], run);
+    for _ in 0..MAX_LEVELS {
+        level = level_below(tx, tenant, &level, run.take()).await?;
+        if level.is_empty() {
+            break;
+        }
+        for thread in level.iter().copied().map(ThreadId::from) {
+            found.extend(threads::lock(tx, tenant, thread).await?.map(|thread| thread.id));
+        }
+    }
+    Ok(found)
+}
+
+async fn level_below(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    threads: &[Uuid],
+    run: Option<RunId>,
+) -> Result<Vec<Uuid>, StoreError> {
+    sqlx::query_scalar!(
+        "SELECT DISTINCT r.thread_id
+           FROM run p
+           JOIN run r
+             ON r.tenant_id = p.tenant_id
+            AND r.parent_run_id = p.run_id
+            AND r.thread_id <> p.thread_id
+          WHERE p.tenant_id = $1
+            AND p.thread_id = ANY ($2)
+            AND ($3::uuid IS NULL OR p.run_id = $3)
+            AND NOT EXISTS (
+                SELECT
+                  FROM run other
+                 WHERE other.tenant_id = r.tenant_id
+                   AND other.thread_id = r.thread_id
+                   AND other.run_id <> r.run_id)
+            AND NOT EXISTS (
+                SELECT
+                  FROM thread_segment g
+                 WHERE g.tenant_id = r.tenant_id
+                   AND g.source_id = r.thread_id)
+          ORDER BY r.thread_id",
+        tenant.as_str(),
+        threads,
+        run.map(RunId::uuid)
+    )
+    .fetch_all(tx)
+    .await
+    .map_err(StoreError::of_read)
+}
+
+/// Deletes locked threads and leaves their tombstones, and those of their runs.
+async fn bury_threads(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    threads: &[ThreadId],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let ids = uuids(threads);
     sqlx::query!(
         "INSERT INTO tombstone (tenant_id, kind, id, thread_id, n_steps, erased_at)
          SELECT tenant_id, 'run', run_id, thread_id, 0, $3::timestamptz
            FROM run
           WHERE tenant_id = $1
-            AND thread_id = $2
+            AND thread_id = ANY ($2)
           UNION ALL
-         SELECT $1, 'thread', $2, $2, 0, $3",
+         SELECT $1, 'thread', erased.id, erased.id, 0, $3
+           FROM unnest($2::uuid[]) AS erased(id)",
         tenant.as_str(),
-        id.uuid(),
+        &ids,
         now
     )
     .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
-    remove_thread(&mut tx, tenant, id).await?;
-    tx.commit().await.map_err(StoreError::of_write)?;
-    Ok(true)
+    remove_threads(tx, tenant, threads).await
+}
+
+fn uuids(threads: &[ThreadId]) -> Vec<Uuid> {
+    threads.iter().map(|thread| thread.uuid()).collect()
 }
 
 /// Threads that are named when they keep another one from being erased.
@@ -119,31 +201,33 @@ async fn refuse_if_shared(
     }
 }
 
-/// Deletes a locked thread and what no foreign key leads to.
-pub(super) async fn remove_thread(
+/// Deletes locked threads and what no foreign key leads to.
+pub(super) async fn remove_threads(
     tx: &mut PgConnection,
     tenant: &TenantId,
-    id: ThreadId,
+    threads: &[ThreadId],
 ) -> Result<(), StoreError> {
+    let ids = uuids(threads);
     sqlx::query!(
         "DELETE FROM idempotency i
-          USING (SELECT run_id AS id FROM run WHERE tenant_id = $1 AND thread_id = $2
+          USING (SELECT run_id AS id FROM run WHERE tenant_id = $1 AND thread_id = ANY ($2)
                   UNION ALL
-                 SELECT step_id FROM step WHERE tenant_id = $1 AND thread_id = $2 AND run_id IS NULL
+                 SELECT step_id FROM step
+                  WHERE tenant_id = $1 AND thread_id = ANY ($2) AND run_id IS NULL
                   UNION ALL
-                 SELECT $2) AS gone
+                 SELECT unnest($2::uuid[])) AS gone
           WHERE i.tenant_id = $1
             AND i.run_id = gone.id",
         tenant.as_str(),
-        id.uuid()
+        &ids
     )
     .execute(&mut *tx)
     .await
     .map_err(StoreError::of_write)?;
     sqlx::query!(
-        "DELETE FROM thread WHERE tenant_id = $1 AND thread_id = $2",
+        "DELETE FROM thread WHERE tenant_id = $1 AND thread_id = ANY ($2)",
         tenant.as_str(),
-        id.uuid()
+        &ids
     )
     .execute(&mut *tx)
     .await
@@ -151,8 +235,10 @@ pub(super) async fn remove_thread(
     Ok(())
 }
 
-/// Erases a run that has ended, with its steps. The bodies of later requests on its thread repeat what
-/// was said in it, so they go too; their hashes stay. `false` when there is and was no such run.
+/// Erases a run that has ended, with its steps and what its sub-runs left; `false` when there is and was no
+/// such run.
+///
+/// The bodies of later requests on its thread repeat what was said in it, so they go too; their hashes stay.
 ///
 /// # Errors
 /// [`super::Conflict::ThreadBusy`] while it, or another run on its thread, is active,
@@ -175,6 +261,11 @@ pub async fn run(
     };
     refuse_if_busy(&mut tx, tenant, thread).await?;
     refuse_if_shared(&mut tx, tenant, thread).await?;
+    let below = threads_below(&mut tx, tenant, (thread, Some(id))).await?;
+    for thread in &below {
+        refuse_if_busy(&mut tx, tenant, *thread).await?;
+    }
+    bury_threads(&mut tx, tenant, &below, now).await?;
     forget_later_bodies(&mut tx, tenant, (thread, id)).await?;
     if !bury_run(&mut tx, tenant, (thread, id), now).await? {
         return is_erased(&mut *tx, tenant, Erased::Run(id)).await;

@@ -66,6 +66,14 @@ pub enum Conflict {
         /// Some of them, where known.
         references: Vec<ThreadId>,
     },
+    /// Agents, MCP servers or skills name the secret.
+    #[error(
+        "agents, MCP servers or skills name the secret: change them first, or say that it is forced"
+    )]
+    SecretInUse {
+        /// Some of them, by their ids.
+        references: Vec<String>,
+    },
     /// The id is taken.
     #[error("this id is taken")]
     IdTaken,
@@ -172,7 +180,8 @@ impl Meaning {
             "53100" | "53200" => Self::Full,
             // A statement that the server cancelled for its timeout, or a commit it cannot vouch for.
             "57014" | "40003" => Self::Ambiguous,
-            "57P01" | "57P02" | "57P03" | "25006" => Self::Unavailable,
+            // The last two: the password was changed, and the server has not been told yet.
+            "57P01" | "57P02" | "57P03" | "25006" | "28000" | "28P01" => Self::Unavailable,
             code if code.starts_with("08") => Self::Unavailable,
             _ => Self::Other,
         }
@@ -188,6 +197,7 @@ fn conflict_of(constraint: &str) -> Option<Conflict> {
         "budget_is_kept" => Some(Conflict::BudgetExhausted),
         "budget_covers_what_is_reserved" => Some(Conflict::BudgetInUse),
         "run_one_active_per_thread" => Some(Conflict::ThreadBusy { active_run_id: None }),
+        "memory_item_version_of_call" => Some(Conflict::Stale),
         "thread_segment_source" => Some(Conflict::InUse { references: Vec::new() }),
         "run_pkey" | "thread_pkey" | "agent_pkey" => Some(Conflict::IdTaken),
         _ => None,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::idempotency::{self, IdempotencyKey};
 use super::rows::At;
 use super::threads::{self, LoadedSteps};
-use super::{Conflict, Store, StoreError};
+use super::{Conflict, Store, StoreError, loaded};
 use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::run_message::Voice;
@@ -90,6 +90,8 @@ pub enum Forked {
     NoSuchStep(i64),
     /// The step at this place of the edits is of a kind that does not say such a thing.
     NotEditable(usize, StepKind),
+    /// The step at this place of the edits was erased with its run.
+    Erased(usize),
     /// An edit speaks in the system voice, and its caller may not.
     NeedsOperator,
     /// It would be put together from too many stretches.
@@ -122,7 +124,9 @@ pub async fn fork(store: &Store, tenant: &TenantId, new: NewFork) -> Result<Fork
     refuse_if_open(&mut tx, tenant, new.origin).await?;
     let mut edited = Vec::new();
     for (place, edit) in new.edits.iter().enumerate() {
-        let kind = kind_at(&mut tx, tenant, thread_id, edit.seq).await?;
+        let Some(kind) = kind_at(&mut tx, tenant, thread_id, edit.seq).await? else {
+            return Ok(Forked::Erased(place));
+        };
         match edit.said.step(kind) {
             None => return Ok(Forked::NotEditable(place, kind)),
             Some(StepContent::System(_)) if !new.as_operator => return Ok(Forked::NeedsOperator),
@@ -150,7 +154,7 @@ pub async fn fork(store: &Store, tenant: &TenantId, new: NewFork) -> Result<Fork
     for (edit, content) in edited {
         let steps =
             LoadedSteps { ids: vec![edit.step_id], contents: vec![content], op_id: new.op_id };
-        threads::insert_steps(&mut tx, tenant, (new.id, edit.seq), &steps, new.now).await?;
+        loaded::insert_steps(&mut tx, tenant, (new.id, edit.seq), &steps, new.now).await?;
     }
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(Forked::Created(thread))
@@ -183,13 +187,13 @@ async fn refuse_if_open(
     }
 }
 
-/// The kind of a step of a thread's history.
+/// The kind of a step of a thread's history; `None` where it was erased with its run.
 async fn kind_at(
     tx: &mut PgConnection,
     tenant: &TenantId,
     thread: ThreadId,
     seq: i64,
-) -> Result<StepKind, StoreError> {
+) -> Result<Option<StepKind>, StoreError> {
     let kind = sqlx::query_scalar!(
         r#"SELECT s.kind
              FROM (SELECT $2::uuid AS source_id
@@ -211,7 +215,7 @@ async fn kind_at(
     .await
     .map_err(StoreError::of_read)?;
     let at = At { table: "step", id: &thread };
-    at.label("kind", &kind.ok_or_else(|| at.wrong("seq"))?)
+    kind.map(|kind| at.label("kind", &kind)).transpose()
 }
 
 /// Where the steps of a thread up to one of them are stored.

@@ -12,11 +12,15 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{Connection as _, Either, Execute, Executor, PgPool, Postgres, SqlStr, Transaction};
+use sqlx::{
+    Connection as _, Either, Execute, Executor, PgConnection, PgPool, Postgres, SqlStr, Transaction,
+};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::patience::in_time;
+use super::scope;
 use crate::clock::{Ids as _, System};
+use crate::domain::id::TenantId;
 
 /// How long a connection is waited for.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,27 +40,67 @@ pub(super) struct Gate {
 pub(super) struct GatedPool {
     pool: PgPool,
     gate: Arc<Gate>,
+    /// Whether its connections see the rows of one tenant at a time.
+    is_walled: bool,
 }
 
 impl GatedPool {
     pub(super) const fn new(pool: PgPool, gate: Arc<Gate>) -> Self {
-        Self { pool, gate }
+        Self { pool, gate, is_walled: false }
+    }
+
+    /// The same, whose connections see the rows of one tenant at a time.
+    pub(super) fn walled(self) -> Self {
+        Self { is_walled: true, ..self }
     }
 
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }
 
-    /// Takes a connection. One that is there already and alive is taken at once, so that hearts beat on
-    /// while others are refused.
+    /// Takes a connection for the work that is being done.
+    ///
+    /// # Errors
+    /// Also when the pool is walled and it is nobody's work: it would find nothing, and take that for an
+    /// answer.
     pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        let tenant = if self.is_walled { scope::tenant() } else { None };
+        if self.is_walled && tenant.is_none() {
+            return Err(sqlx::Error::Protocol("work that is no tenant's".to_owned()));
+        }
+        self.acquire_for(tenant.as_ref()).await
+    }
+
+    /// Takes a connection that sees the rows of a tenant, if the pool is walled. One that is there already
+    /// and alive is taken at once, so that hearts beat on while others are refused.
+    pub(super) async fn acquire_for(
+        &self,
+        tenant: Option<&TenantId>,
+    ) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         // A plain pool would open another one in the place of one that is dead, without waiting its turn.
         while let Some(mut idle) = self.pool.try_acquire() {
-            if in_time(ACQUIRE_TIMEOUT, idle.ping()).await.is_ok() {
+            if in_time(ACQUIRE_TIMEOUT, self.take(&mut idle, tenant)).await.is_ok() {
                 return Ok(idle);
             }
             drop(idle.detach());
         }
+        let mut connection = self.wait_for_one().await?;
+        if self.is_walled {
+            in_time(ACQUIRE_TIMEOUT, show(&mut connection, tenant)).await?;
+        }
+        Ok(connection)
+    }
+
+    /// Takes over a connection that was there already, if it is alive.
+    async fn take(
+        &self,
+        idle: &mut PgConnection,
+        tenant: Option<&TenantId>,
+    ) -> Result<(), sqlx::Error> {
+        if self.is_walled { show(idle, tenant).await } else { idle.ping().await }
+    }
+
+    async fn wait_for_one(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         // Also where all are in use: who waits for one may come to open it, when another one has failed to.
         self.connecting(Box::pin(self.pool.acquire())).await
     }
@@ -128,6 +172,18 @@ impl GatedPool {
             _ => false,
         }
     }
+}
+
+/// Shows a connection the rows of a tenant, or none. It is asked whether it is alive by that, so that it
+/// costs nothing; what the one before has seen is seen no longer.
+async fn show(connection: &mut PgConnection, tenant: Option<&TenantId>) -> Result<(), sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT set_config('agentling.tenant', $1, false)",
+        tenant.map_or("", TenantId::as_str)
+    )
+    .fetch_one(connection)
+    .await
+    .map(drop)
 }
 
 impl<'p> Executor<'p> for &'_ GatedPool {

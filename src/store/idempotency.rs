@@ -7,7 +7,7 @@ use sqlx::postgres::types::PgInterval;
 use uuid::Uuid;
 
 use super::{Conflict, Store, StoreError};
-use crate::domain::id::{RunId, TenantId};
+use crate::domain::id::TenantId;
 
 /// How long a key is remembered.
 pub const KEPT: Duration = Duration::from_hours(24);
@@ -23,14 +23,21 @@ pub struct IdempotencyKey {
     pub request_hash: [u8; 32],
 }
 
-/// Remembers a key with the run it leads to, or finds the run it led to before. A request with the
-/// same key that is still under way is waited for, because the row it inserts is locked.
+impl IdempotencyKey {
+    /// What is remembered of a request that came with a key.
+    pub fn of(route: &str, key: Option<String>, request_hash: [u8; 32]) -> Option<Self> {
+        key.map(|key| Self { route: route.to_owned(), key, request_hash })
+    }
+}
+
+/// Remembers a key with the id of what it leads to, or finds the id of what it led to before. A request
+/// with the same key that is still under way is waited for, because the row it inserts is locked.
 pub(super) async fn claim(
     tx: &mut PgConnection,
     tenant: &TenantId,
     key: &IdempotencyKey,
-    run_id: Uuid,
-) -> Result<Option<RunId>, StoreError> {
+    id: Uuid,
+) -> Result<Option<Uuid>, StoreError> {
     sqlx::query!(
         "DELETE FROM idempotency
           WHERE tenant_id = $1
@@ -53,7 +60,7 @@ pub(super) async fn claim(
         key.route,
         key.key,
         &key.request_hash[..],
-        run_id
+        id
     )
     .execute(&mut *tx)
     .await
@@ -79,7 +86,7 @@ pub(super) async fn claim(
     .await
     .map_err(StoreError::of_read)?;
     if before.request_hash == key.request_hash {
-        Ok(Some(RunId::from(before.run_id)))
+        Ok(Some(before.run_id))
     } else {
         Err(StoreError::Conflict(Conflict::IdempotencyKeyReused))
     }
@@ -183,7 +190,7 @@ pub async fn forget_old(store: &Store) -> Result<u64, StoreError> {
                  LIMIT 1000)",
         interval(KEPT)
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

@@ -102,7 +102,7 @@ pub async fn claim(
         RunFormat::NEWEST.number(),
         i64::from(per_tenant)
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     rows.into_iter()
@@ -160,7 +160,7 @@ pub async fn heartbeat(
         tokens,
         interval(ttl)
     )
-    .fetch_all(store.critical());
+    .fetch_all(store.system().critical());
     // A heart that waits for a connection that fell silent would not notice that it has stopped.
     let rows = patience::in_time(ttl / 3, rows).await.map_err(StoreError::of_write)?;
     Ok(rows
@@ -211,7 +211,7 @@ pub async fn sweep(store: &Store) -> Result<u64, StoreError> {
             AND r.lease_token = e.lease_token
             AND r.status = 'running'"
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

@@ -3,7 +3,9 @@
 //!
 //! Every function takes the tenant, and every key starts with it. Reads and writes of callers use one
 //! pool, workers another, and heartbeats and cancels a third, so that a busy API cannot starve a
-//! lease. No connection leaves this layer, so none can be held across a network wait.
+//! lease. No connection leaves this layer, so none can be held across a network wait. Where row-level
+//! security is on, these connections see one tenant at a time, and what the server does for all of them
+//! has pools of its own.
 #![expect(clippy::cognitive_complexity, reason = "the expansion of the query macros is counted")]
 
 mod accept;
@@ -23,6 +25,7 @@ pub mod keys;
 pub mod lease;
 pub mod ledger;
 pub mod mcp_servers;
+pub mod memory_items;
 pub mod messages;
 pub mod operator;
 pub mod outbox;
@@ -32,6 +35,8 @@ pub mod retention;
 mod run_row;
 pub mod runs;
 pub mod schedules;
+pub mod scope;
+pub mod secret_uses;
 pub mod secrets;
 pub mod skills;
 pub mod steer;
@@ -44,10 +49,13 @@ pub mod webhooks;
 
 mod error;
 mod gated;
+mod loaded;
 mod patience;
 mod pool;
 mod refusal;
 mod rows;
+pub mod wall;
 
 pub use error::{Conflict, StoreError};
 pub use pool::{HINT_CONNECTIONS, PoolSettings, Store, probe};
+pub use wall::Wall;

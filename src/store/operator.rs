@@ -10,7 +10,7 @@ use super::idempotency::{self, IdempotencyKey};
 use super::ledger::{self, NewRequest, Recorded};
 use super::rows::At;
 use super::threads::{self, LoadedSteps};
-use super::{Conflict, Store, StoreError};
+use super::{Conflict, Store, StoreError, loaded};
 use crate::domain::id::{StepId, TenantId, ThreadId};
 use crate::domain::step::{ContextStep, Step, StepContent};
 use crate::domain::thread::Thread;
@@ -172,7 +172,7 @@ async fn insert(
     // What is inserted is placed as a document's steps are, whose first one is 1.
     let content = content.moved_by(-thread.head_seq).into_owned();
     let steps = LoadedSteps { ids: vec![step_id], contents: vec![content], op_id };
-    threads::insert_steps(tx, tenant, (thread.id, seq), &steps, now).await?;
+    loaded::insert_steps(tx, tenant, (thread.id, seq), &steps, now).await?;
     sqlx::query!(
         "UPDATE thread
             SET revision = revision + 1, updated_at = $3

@@ -50,7 +50,7 @@ pub async fn claim(
 ) -> Result<Vec<DueDelivery>, StoreError> {
     let rows =
         sqlx::query_file!("src/store/outbox.sql", tokens, interval(at_most), UNDER_WAY_PER_WEBHOOK)
-            .fetch_all(store.api())
+            .fetch_all(store.system().api())
             .await
             .map_err(StoreError::of_write)?;
     rows.into_iter()

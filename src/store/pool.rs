@@ -9,9 +9,9 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row as _};
 
-use super::StoreError;
 use super::gated::{ACQUIRE_TIMEOUT, Gate, GatedPool};
 use super::patience::in_time;
+use super::{StoreError, wall};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -26,6 +26,13 @@ pub struct PoolSettings {
     pub critical: u32,
 }
 
+impl PoolSettings {
+    /// How many connections all of them may open.
+    pub const fn total(self) -> u32 {
+        self.api + self.worker + self.critical
+    }
+}
+
 impl Default for PoolSettings {
     fn default() -> Self {
         Self { api: 8, worker: 8, critical: 2 }
@@ -35,11 +42,53 @@ impl Default for PoolSettings {
 /// The database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
+    tenants: Pools,
+    system: Option<Pools>,
+    hints: GatedPool,
+    options: PgConnectOptions,
+    gate: Arc<Gate>,
+}
+
+/// The pools of a role.
+#[derive(Debug, Clone)]
+pub(super) struct Pools {
     api: GatedPool,
     worker: GatedPool,
     critical: GatedPool,
-    hints: GatedPool,
-    options: PgConnectOptions,
+}
+
+impl Pools {
+    fn open(options: &PgConnectOptions, settings: PoolSettings, gate: &Arc<Gate>) -> Self {
+        let gated = |pool| GatedPool::new(pool, Arc::clone(gate));
+        Self {
+            api: gated(pool(options, "agentling-api", settings.api, "10s")),
+            worker: gated(pool(options, "agentling-worker", settings.worker, "30s")),
+            critical: gated(pool(options, "agentling-critical", settings.critical, "5s")),
+        }
+    }
+
+    fn walled(self) -> Self {
+        let Self { api, worker, critical } = self;
+        Self { api: api.walled(), worker: worker.walled(), critical: critical.walled() }
+    }
+
+    async fn close(&self) {
+        self.api.close().await;
+        self.worker.close().await;
+        self.critical.close().await;
+    }
+
+    pub(super) const fn api(&self) -> &GatedPool {
+        &self.api
+    }
+
+    pub(super) const fn worker(&self) -> &GatedPool {
+        &self.worker
+    }
+
+    pub(super) const fn critical(&self) -> &GatedPool {
+        &self.critical
+    }
 }
 
 /// What a server holds beside its pools: a connection to tell others, and one to hear them.
@@ -53,20 +102,37 @@ impl Store {
     pub fn open(url: &str, settings: PoolSettings) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url).map_err(StoreError::Database)?;
         let gate = Arc::new(Gate::default());
-        let gated = |pool| GatedPool::new(pool, Arc::clone(&gate));
+        // Hints may be lost anyway, so their commits need not reach the disk.
+        let lossy = options.clone().options([("synchronous_commit", "off")]);
         Ok(Self {
-            api: gated(pool(&options, "agentling-api", settings.api, "10s")),
-            worker: gated(pool(&options, "agentling-worker", settings.worker, "30s")),
-            critical: gated(pool(&options, "agentling-critical", settings.critical, "5s")),
-            // Hints may be lost anyway, so their commits need not reach the disk.
-            hints: gated(pool(
-                &options.clone().options([("synchronous_commit", "off")]),
-                "agentling-hints",
-                1,
-                "5s",
-            )),
+            tenants: Pools::open(&options, settings, &gate),
+            system: None,
+            hints: GatedPool::new(pool(&lossy, "agentling-hints", 1, "5s"), Arc::clone(&gate)),
             options,
+            gate,
         })
+    }
+
+    /// The same where row-level security is on: the role of the first URL sees the rows of one tenant at a
+    /// time, and that of this one, for the server's own work, all of them.
+    ///
+    /// # Errors
+    /// When the URL does not read.
+    pub fn with_system(self, url: &str, settings: PoolSettings) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url).map_err(StoreError::Database)?;
+        let system = Pools::open(&options, settings, &self.gate);
+        Ok(Self { tenants: self.tenants.walled(), system: Some(system), ..self })
+    }
+
+    /// Whether row-level security is on.
+    pub const fn is_walled(&self) -> bool {
+        self.system.is_some()
+    }
+
+    /// The same for an operator's commands, which are not for one tenant.
+    #[must_use]
+    pub fn as_system(&self) -> Self {
+        Self { tenants: self.system().clone(), system: None, ..self.clone() }
     }
 
     /// Brings the schema up to date. Several servers may do so at once: one does, the others wait.
@@ -75,16 +141,24 @@ impl Store {
     /// When a migration fails, or when the database was migrated by a version that is not this one's
     /// ancestor.
     pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.migrate_with(None).await
+    }
+
+    /// The same, and applies row-level security or takes it back.
+    ///
+    /// # Errors
+    /// As those of [`Self::migrate`].
+    pub async fn migrate_with(&self, row_level_security: Option<bool>) -> Result<(), StoreError> {
         // A migration may take longer than a statement of a server that serves. Nothing waits for a lock
         // longer than that, though: whoever serves would stand behind it.
         let options = limited(&self.options, "agentling-migrate", "0");
         for _ in 1..MIGRATE_TRIES {
-            match migrate_once(&options).await {
+            match migrate_once(&options, row_level_security).await {
                 Err(error) if has_waited(&error) => {}
                 ended => return ended.map_err(StoreError::Migration),
             }
         }
-        migrate_once(&options).await.map_err(StoreError::Migration)
+        migrate_once(&options, row_level_security).await.map_err(StoreError::Migration)
     }
 
     /// Whether the database answers and has every migration of this version.
@@ -96,7 +170,7 @@ impl Store {
         let table = sqlx::query_scalar!(
             r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#
         )
-        .fetch_one(&self.critical)
+        .fetch_one(self.system().critical())
         .await
         .map_err(StoreError::of_read)?;
         if !table {
@@ -105,7 +179,7 @@ impl Store {
         // The table belongs to the migrator, so the statement is not checked at compile time.
         let applied: Option<i64> =
             sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-                .fetch_one(&self.critical)
+                .fetch_one(self.system().critical())
                 .await
                 .map_err(StoreError::of_read)?;
         Ok(applied.is_some_and(|version| version >= wanted))
@@ -113,14 +187,20 @@ impl Store {
 
     /// Closes every connection once it is free.
     pub async fn close(&self) {
-        self.api.close().await;
-        self.worker.close().await;
-        self.critical.close().await;
+        self.tenants.close().await;
+        if let Some(system) = &self.system {
+            system.close().await;
+        }
         self.hints.close().await;
     }
 
+    /// For what the server does for all tenants.
+    pub(super) fn system(&self) -> &Pools {
+        self.system.as_ref().unwrap_or(&self.tenants)
+    }
+
     pub(super) const fn api(&self) -> &GatedPool {
-        &self.api
+        self.tenants.api()
     }
 
     /// The most connections that the database lets this server's role open, all servers together.
@@ -132,7 +212,7 @@ impl Store {
             r#"SELECT current_setting('max_connections')::integer
                       - current_setting('superuser_reserved_connections')::integer AS "n!""#
         )
-        .fetch_one(&self.critical)
+        .fetch_one(self.system().critical())
         .await
         .map_err(StoreError::of_read)?;
         Ok(u32::try_from(n).unwrap_or(0))
@@ -144,7 +224,7 @@ impl Store {
     /// # Errors
     /// When none became free in time, or the database cannot be reached.
     pub async fn try_api(&self) -> Result<(), StoreError> {
-        drop(self.api.acquire().await.map_err(StoreError::of_read)?);
+        drop(self.api().acquire_for(None).await.map_err(StoreError::of_read)?);
         Ok(())
     }
 
@@ -159,11 +239,11 @@ impl Store {
     }
 
     pub(super) const fn worker(&self) -> &GatedPool {
-        &self.worker
+        self.tenants.worker()
     }
 
     pub(super) const fn critical(&self) -> &GatedPool {
-        &self.critical
+        self.tenants.critical()
     }
 }
 
@@ -172,9 +252,16 @@ const MIGRATE_TRIES: u32 = 300;
 
 /// Migrates on a connection of its own: the migrator keeps its lock when it fails, and only the end of the
 /// session gives it back.
-async fn migrate_once(options: &PgConnectOptions) -> Result<(), MigrateError> {
+async fn migrate_once(
+    options: &PgConnectOptions,
+    row_level_security: Option<bool>,
+) -> Result<(), MigrateError> {
     let mut connection = options.connect().await?;
-    let migrated = MIGRATIONS.run(&mut connection).await;
+    let migrated = async {
+        MIGRATIONS.run(&mut connection).await?;
+        wall::build(&mut connection, row_level_security).await.map_err(MigrateError::Execute)
+    };
+    let migrated = migrated.await;
     drop(connection.close().await);
     migrated
 }

@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use super::chores::Mark;
 use super::idempotency::interval;
 use super::rows::At;
+use super::threads::refuse_if_busy;
 use super::{Store, StoreError, erasure, forks};
 use crate::domain::id::{TenantId, ThreadId};
 
@@ -59,7 +60,7 @@ pub async fn look(
         with_bodies,
         PORTION
     )
-    .fetch_all(store.worker())
+    .fetch_all(store.system().worker())
     .await
     .map_err(StoreError::of_read)?;
     let is_last = i64::try_from(rows.len()).unwrap_or(PORTION) < PORTION;
@@ -76,7 +77,7 @@ pub async fn look(
     Ok(portion)
 }
 
-/// Deletes a thread if it is still old. `false` when it is not.
+/// Deletes a thread if it is still old, with what its sub-runs left. `false` when it is not.
 ///
 /// # Errors
 /// When the database does not take it.
@@ -94,7 +95,13 @@ pub async fn forget_thread(
     if !forks::made_of(&mut tx, tenant, thread, 1).await?.is_empty() {
         return Ok(false);
     }
-    erasure::remove_thread(&mut tx, tenant, thread).await?;
+    let below = erasure::threads_below(&mut tx, tenant, (thread, None)).await?;
+    for thread in &below {
+        if refuse_if_busy(&mut tx, tenant, *thread).await.is_err() {
+            return Ok(false);
+        }
+    }
+    erasure::remove_threads(&mut tx, tenant, &[&[thread], below.as_slice()].concat()).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(true)
 }
@@ -193,7 +200,7 @@ pub async fn forget_deliveries(store: &Store, age: Duration) -> Result<u64, Stor
         interval(age),
         PORTION
     )
-    .execute(store.worker())
+    .execute(store.system().worker())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

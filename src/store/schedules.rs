@@ -278,7 +278,7 @@ pub async fn due(store: &Store) -> Result<Vec<DueSchedule>, StoreError> {
             ORDER BY row_number() OVER (PARTITION BY s.tenant_id ORDER BY s.next_at), s.next_at
             LIMIT 100"#
     )
-    .fetch_all(store.api())
+    .fetch_all(store.system().api())
     .await
     .map_err(StoreError::of_read)?;
     rows.into_iter()

@@ -29,17 +29,17 @@ pub struct StoredSecret {
     pub sealed: SealedRow,
 }
 
-struct SecretRow {
-    name: String,
-    version: i32,
-    sealed: Vec<u8>,
-    wrapped_key: Vec<u8>,
-    kek_id: String,
-    origins: Vec<String>,
-    fingerprint: String,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
-    last_used_at: Option<DateTime<Utc>>,
+pub(super) struct SecretRow {
+    pub(super) name: String,
+    pub(super) version: i32,
+    pub(super) sealed: Vec<u8>,
+    pub(super) wrapped_key: Vec<u8>,
+    pub(super) kek_id: String,
+    pub(super) origins: Vec<String>,
+    pub(super) fingerprint: String,
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) updated_at: DateTime<Utc>,
+    pub(super) last_used_at: Option<DateTime<Utc>>,
 }
 
 impl TryFrom<SecretRow> for StoredSecret {
@@ -259,7 +259,7 @@ pub async fn stale_keys(
         name,
         kek_id
     )
-    .fetch_all(store.api())
+    .fetch_all(store.system().api())
     .await
     .map_err(StoreError::of_read)?;
     let read = rows.into_iter().map(|row| {

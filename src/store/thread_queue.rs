@@ -236,7 +236,7 @@ pub async fn stranded(store: &Store) -> Result<Vec<(TenantId, ThreadId)>, StoreE
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.critical())
+    .fetch_all(store.system().critical())
     .await
     .map_err(StoreError::of_read)?;
     let places = rows.into_iter().map(|row| {
@@ -262,7 +262,7 @@ pub async fn overdue(store: &Store) -> Result<Vec<(TenantId, RunId)>, StoreError
           LIMIT $1",
         SWEPT_AT_ONCE
     )
-    .fetch_all(store.critical())
+    .fetch_all(store.system().critical())
     .await
     .map_err(StoreError::of_read)?;
     let runs = rows.into_iter().map(|row| {

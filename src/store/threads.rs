@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::idempotency::{self, IdempotencyKey};
 use super::rows::{At, labels, to_json};
-use super::{Conflict, Store, StoreError};
+use super::{Conflict, Store, StoreError, loaded};
 use crate::domain::agent::Metadata;
 use crate::domain::id::{RunId, StepId, TenantId, ThreadId};
 use crate::domain::page::{ListFilter, Page, PageRequest};
@@ -92,7 +92,7 @@ pub async fn create(
     idempotency::hold(&mut tx, tenant, key, thread.id.uuid().into()).await?;
     insert(&mut tx, tenant, thread).await?;
     if let Some(memory) = memory {
-        insert_steps(&mut tx, tenant, (thread.id, 1), memory, thread.created_at).await?;
+        loaded::insert_steps(&mut tx, tenant, (thread.id, 1), memory, thread.created_at).await?;
     }
     tx.commit().await.map_err(StoreError::of_write)
 }
@@ -117,39 +117,6 @@ pub(super) async fn insert(
         thread.created_at,
         thread.forked_from.map(|point| point.thread_id.uuid()),
         thread.forked_from.map(|point| point.at_seq)
-    )
-    .execute(tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(())
-}
-
-pub(super) async fn insert_steps(
-    tx: &mut PgConnection,
-    tenant: &TenantId,
-    (thread, first_seq): (ThreadId, i64),
-    steps: &LoadedSteps,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let ids: Vec<Uuid> = steps.ids.iter().map(|id| id.uuid()).collect();
-    let kinds: Vec<String> = steps.contents.iter().map(|c| c.kind().to_string()).collect();
-    // In a document, steps are counted from its first one.
-    let placed = |content: &StepContent| to_json(&*content.moved_by(first_seq - 1));
-    let contents: Result<Vec<String>, _> = steps.contents.iter().map(placed).collect();
-    sqlx::query!(
-        "INSERT INTO step (tenant_id, thread_id, seq, step_id, run_id, turn, attempt, kind, op_id,
-                           epoch, content, created_at)
-         SELECT $1, $2, $3 + s.place - 1, s.step_id, NULL, 0, 0, s.kind, $4, 0, s.content::json, $5
-           FROM unnest($6::uuid[], $7::text[], $8::text[])
-                WITH ORDINALITY AS s(step_id, kind, content, place)",
-        tenant.as_str(),
-        thread.uuid(),
-        first_seq,
-        steps.op_id,
-        now,
-        &ids,
-        &kinds,
-        &contents?
     )
     .execute(tx)
     .await
@@ -280,7 +247,7 @@ pub async fn replace_memory(
         return Err(StoreError::Conflict(Conflict::Stale));
     }
     let first_seq = thread.head_seq + 1;
-    insert_steps(&mut tx, tenant, (id, first_seq), &memory.steps, now).await?;
+    loaded::insert_steps(&mut tx, tenant, (id, first_seq), &memory.steps, now).await?;
     let metadata = memory.metadata.as_ref().unwrap_or(&thread.metadata);
     sqlx::query!(
         "UPDATE thread

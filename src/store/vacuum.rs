@@ -32,7 +32,7 @@ pub async fn oldest_transaction(store: &Store) -> Result<Option<OpenTransaction>
             ORDER BY xact_start
             LIMIT 1"#
     )
-    .fetch_optional(store.critical())
+    .fetch_optional(store.system().critical())
     .await
     .map_err(StoreError::of_read)?;
     Ok(row.map(|row| OpenTransaction {

@@ -5,11 +5,12 @@ use serde_json::Value;
 use super::asking::Asks;
 use super::http::HttpCall;
 use super::mcp::McpCall;
+use super::memory::{self, MemoryCall};
 use super::schema::{SchemaCache, Unnamed};
 use super::toolset::Checked;
 use crate::domain::agent::AgentSpec;
 use crate::domain::mcp::PinnedTool;
-use crate::domain::tool::{ToolDefinition, ToolSpec};
+use crate::domain::tool::{BuiltinTool, EffectClass, ToolDefinition, ToolSpec};
 use crate::domain::wait::WaitRules;
 
 /// What a tool of the set is.
@@ -37,17 +38,20 @@ pub(super) enum Runs {
     Here(Box<HttpCall>),
     /// An MCP server.
     Mcp(Box<McpCall>),
+    /// The server, on items of long-term memory.
+    Memory(MemoryCall),
     /// The caller, or a run of another agent.
     Elsewhere,
 }
 
-/// What the model is told about a declared tool; `None` for one of the server itself.
+/// What the model is told about a declared tool; `None` for one that stands for others, or is there anyway.
 pub(super) fn definition(tool: &ToolSpec) -> Option<ToolDefinition> {
     let (name, description, parameters) = match tool {
         ToolSpec::Http(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
         ToolSpec::Client(tool) => (&tool.name, &tool.description, tool.parameters.clone()),
         ToolSpec::Agent(tool) => (&tool.name, &tool.description, tool.parameters()),
-        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
+        ToolSpec::Builtin(tool) => return memory::definition(tool.name),
+        ToolSpec::Mcp(_) => return None,
     };
     Some(ToolDefinition { name: name.clone(), description: description.clone(), parameters })
 }
@@ -81,7 +85,7 @@ pub(super) fn pinned_entry(
     (tool.name.clone(), entry)
 }
 
-/// A declared tool; `None` for one that stands for others, or of the server itself.
+/// A declared tool; `None` for one that stands for others, or is there anyway.
 pub(super) fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) -> Option<Entry> {
     Some(match tool {
         ToolSpec::Http(tool) => Entry {
@@ -109,6 +113,22 @@ pub(super) fn entry(tool: &ToolSpec, spec: &AgentSpec, schemas: &SchemaCache) ->
             asks: Asks::of(&tool.approval),
             redact: None,
         },
-        ToolSpec::Mcp(_) | ToolSpec::Builtin(_) => return None,
+        ToolSpec::Builtin(tool) => remembering(tool, schemas)?,
+        ToolSpec::Mcp(_) => return None,
+    })
+}
+
+/// A tool that works on items of long-term memory.
+fn remembering(tool: &BuiltinTool, schemas: &SchemaCache) -> Option<Entry> {
+    let call = MemoryCall::of(tool)?;
+    let definition = memory::definition(tool.name)?;
+    Some(Entry {
+        parameters: schemas.get(&definition.parameters, Unnamed::Refused),
+        // What is put in one turn is put in the order of its calls.
+        parallel_safe: call.effect() == EffectClass::Pure,
+        call: Ok(Runs::Memory(call)),
+        waits: WaitRules::NONE,
+        asks: Asks::Never,
+        redact: None,
     })
 }

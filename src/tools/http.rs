@@ -11,6 +11,7 @@ use super::arguments::{Argument, Arguments, object};
 use super::body::{ACCEPTED, End, gather};
 use super::declared::Declared;
 use super::headers::Headers;
+use super::loss::{Loss, UNREACHED, failure};
 use super::mask::Mask;
 use super::probe::Probe;
 use super::response::{Output, read};
@@ -18,7 +19,7 @@ use super::secrets::Vault;
 use super::shape::escape;
 use super::template::{Misfit, UrlTemplate, percent_encode};
 use crate::domain::tool::{EffectClass, HttpMethod, HttpTool, OutcomeKind, ToolCallError};
-use crate::egress::{Clients, EgressDenied, MAX_HEADER_BYTES, refusal_in};
+use crate::egress::{Clients, MAX_HEADER_BYTES, Reached, refusal_in};
 
 /// The most bytes of a body that are taken, after decompression.
 pub(super) const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -82,12 +83,16 @@ impl HttpCall {
         call: &CallRequest,
         arguments: &Arguments,
     ) -> Result<Output, ToolCallError> {
-        let exchange = self.exchange(outside, call, arguments);
-        tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
-            let bound = self.timeout.as_secs_f64();
-            let message = format!("tool '{}' exceeded its {bound}s timeout", self.name);
-            Err(failure(OutcomeKind::Timeout, "Timeout", message))
-        })
+        let reached = Reached::default();
+        let exchange = reached.note(self.exchange(outside, call, arguments));
+        let came = tokio::time::timeout(self.timeout, exchange).await;
+        came.unwrap_or_else(|_| Err(self.late(reached.is_so())))
+            .map_err(|loss| loss.into_error(self.effect))
+    }
+
+    fn late(&self, is_sent: bool) -> Loss {
+        let (tool, bound) = (self.name.clone(), self.timeout);
+        if is_sent { Loss::Late { tool, bound } } else { Loss::TooLateToSend { tool, bound } }
     }
 
     async fn exchange(
@@ -95,14 +100,14 @@ impl HttpCall {
         (clients, vault): (&Clients, Vault<'_>),
         call: &CallRequest,
         arguments: &Arguments,
-    ) -> Result<Output, ToolCallError> {
+    ) -> Result<Output, Loss> {
         let mut request = self.request(call, arguments)?;
-        let client = clients.admit(request.url()).map_err(denied)?;
+        let client = clients.admit(request.url()).map_err(Loss::Denied)?;
         let (headers, mask) = self.headers.resolve(vault, request.url()).await?;
         for (name, value) in &headers {
             request.headers_mut().insert(name, value.clone());
         }
-        let response = connect(client, request).await.map_err(|error| self.explain(&error))?;
+        let response = connect(client, request).await.map_err(|error| explained(&error))?;
         self.take(response, &mask).await
     }
 
@@ -142,51 +147,44 @@ impl HttpCall {
     }
 
     /// Reads an answer, without the secrets that it was asked with.
-    pub(super) async fn take(
-        &self,
-        mut response: Response,
-        mask: &Mask,
-    ) -> Result<Output, ToolCallError> {
+    pub(super) async fn take(&self, mut response: Response, mask: &Mask) -> Result<Output, Loss> {
+        let status = response.status();
         let header_bytes: usize =
             response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        if header_bytes > usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX) {
-            return Err(too_large("headers"));
-        }
-        let status = response.status();
+        let fits = header_bytes <= usize::try_from(MAX_HEADER_BYTES).unwrap_or(usize::MAX);
         if !status.is_success() {
-            let (body, _) = gather(&mut response, MAX_FAILURE).await;
+            let bound = if fits { MAX_FAILURE } else { 0 };
+            let (body, _) = gather(&mut response, bound).await;
             return Err(status_failure(status.as_u16(), &mask.bytes(&body)));
+        }
+        if !fits {
+            return Err(too_large("headers", "are"));
         }
         let declared = Declared::of(response.headers());
         let (body, end) = gather(&mut response, MAX_BODY).await;
         match end {
             End::Reached => {
                 let from = (self.name.as_str(), self.output_path.as_deref());
-                read(&mask.bytes(&body), &declared, from).map(|output| output.masked(mask))
+                let output = read(&mask.bytes(&body), &declared, from).map_err(unread)?;
+                Ok(output.masked(mask))
             }
-            End::Beyond => Err(too_large("body")),
-            End::Inflated => Err(too_large("unpacked body")),
-            End::Unreadable => Err(unreadable()),
-            End::Broken(error) => Err(self.explain(&error)),
+            End::Beyond => Err(too_large("body", "is")),
+            End::Inflated => Err(too_large("unpacked body", "is")),
+            End::Unreadable => Err(Loss::Unread {
+                type_name: "InvalidResponse",
+                text: "the tool's answer is packed in a way that cannot be read".to_owned(),
+            }),
+            End::Broken(error) => Err(explained(&error)),
         }
     }
+}
 
-    /// What an error of the client says about the call: whether anything can have happened.
-    fn explain(&self, error: &reqwest::Error) -> ToolCallError {
-        if let Some(refusal) = refusal_in(error) {
-            return denied(refusal);
-        }
-        if error.is_connect() {
-            let text = "the tool's server could not be reached";
-            return failure(OutcomeKind::Execution, "ConnectError", text);
-        }
-        if self.effect == EffectClass::AtMostOnce {
-            let text = "the call was sent, but its answer was lost; it may or may not have taken \
-                        effect and must be verified before it is repeated";
-            return failure(OutcomeKind::InDoubt, "ConnectionLost", text);
-        }
-        let text = "the tool's answer was lost on its way";
-        failure(OutcomeKind::Execution, "ConnectionLost", text)
+/// What an error of the client says about the call: whether anything can have happened.
+fn explained(error: &reqwest::Error) -> Loss {
+    match refusal_in(error) {
+        Some(refusal) => Loss::Denied(refusal),
+        None if error.is_connect() => Loss::NotSent(UNREACHED.to_owned()),
+        None => Loss::Lost,
     }
 }
 
@@ -208,25 +206,21 @@ fn may_connect_again(error: &reqwest::Error) -> bool {
     error.is_connect() && !error.is_timeout() && refusal_in(error).is_none()
 }
 
-fn status_failure(status: u16, body: &[u8]) -> ToolCallError {
+fn status_failure(status: u16, body: &[u8]) -> Loss {
     let excerpt: String = String::from_utf8_lossy(body).chars().take(MAX_EXCERPT).collect();
     let colon = if excerpt.is_empty() { "" } else { ": " };
-    let message = format!("the tool answered with status {status}{colon}{excerpt}");
-    failure(OutcomeKind::Execution, "HttpStatus", message)
+    let text = format!("the tool answered with status {status}{colon}{excerpt}");
+    Loss::Refused { type_name: "HttpStatus", text }
 }
 
-fn too_large(part: &str) -> ToolCallError {
-    let message = format!("the {part} of the tool's answer is larger than allowed");
-    failure(OutcomeKind::Execution, "ResponseTooLarge", message)
+fn too_large(part: &str, verb: &str) -> Loss {
+    let text = format!("the {part} of the tool's answer {verb} larger than allowed");
+    Loss::Unread { type_name: "ResponseTooLarge", text }
 }
 
-fn unreadable() -> ToolCallError {
-    let text = "the tool's answer is packed in a way that cannot be read";
-    failure(OutcomeKind::Execution, "InvalidResponse", text)
-}
-
-fn denied(refusal: EgressDenied) -> ToolCallError {
-    failure(OutcomeKind::Execution, "EgressDenied", refusal.to_string())
+/// An answer that came, and is not what the declaration of the tool says.
+fn unread(error: ToolCallError) -> Loss {
+    Loss::Unread { type_name: error.type_name, text: error.message }
 }
 
 fn misfit(misfits: &[Misfit]) -> ToolCallError {
@@ -235,8 +229,4 @@ fn misfit(misfits: &[Misfit]) -> ToolCallError {
         .map(|misfit| format!("/{} {}", escape(&misfit.argument), misfit.text))
         .collect();
     failure(OutcomeKind::InvalidArguments, "InvalidArguments", told.join("; "))
-}
-
-fn failure(kind: OutcomeKind, name: &'static str, message: impl Into<String>) -> ToolCallError {
-    ToolCallError { kind, type_name: name, message: message.into() }
 }

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
+use crate::domain::id::CallId;
 use crate::domain::message::Reply;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::secret::SecretName;
-use crate::domain::tool::{ToolCallError, ToolOutcome};
+use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome};
+use crate::domain::wait::CallAnswer;
 use crate::render::redact::{PlaceholderKey, Redactor, RuleSet, StreamRedactor};
 
 /// Bytes of the shortest value of an environment that is taken for a secret: words such as `production`
@@ -57,12 +59,19 @@ impl Mask {
     }
 
     fn named<'s>(secrets: impl Iterator<Item = (&'s str, &'s SecretString)>) -> Self {
-        let rules = RuleSet::named(secrets.map(|(name, value)| (name, value.expose_secret())));
-        if rules.is_empty() {
-            return Self::NONE;
-        }
         // The placeholders are names and not numbers, so that the key numbers nothing.
-        Self(Some(Arc::new(Redactor::new([&rules], PlaceholderKey::of(&[0; 32], "")))))
+        Self::by([&rules_of(secrets)], PlaceholderKey::of(&[0; 32], ""))
+    }
+
+    /// A mask by ready rules, whose placeholders a key numbers.
+    pub fn by<'a>(sets: impl IntoIterator<Item = &'a RuleSet>, key: PlaceholderKey) -> Self {
+        let redactor = Redactor::new(sets, key);
+        if redactor.is_empty() { Self::NONE } else { Self(Some(Arc::new(redactor))) }
+    }
+
+    /// The secret of one call as rules.
+    pub fn rules((name, value): (&SecretName, &SecretString)) -> RuleSet {
+        rules_of([(name.as_str(), value)].into_iter())
     }
 
     /// Whether it changes nothing.
@@ -116,6 +125,27 @@ impl Mask {
         }
     }
 
+    /// Takes the secrets out of what somebody else says of a call.
+    pub fn answer(&self, answer: &mut CallAnswer) {
+        match answer {
+            CallAnswer::Succeeded { output } => {
+                let blank = CallId(String::new());
+                let blank = ToolOutcome::not_run(blank, "", OutcomeKind::Success, None);
+                let mut outcome = ToolOutcome { output: output.take(), ..blank };
+                self.outcome(&mut outcome);
+                *output = outcome.output;
+            }
+            CallAnswer::Failed { error } => {
+                error.message = self.text(&error.message).into_owned();
+                error.r#type = self.text(&error.r#type).into_owned();
+            }
+            CallAnswer::Denied { message } => {
+                *message = message.take().map(|message| self.text(&message).into_owned());
+            }
+            CallAnswer::Approved { .. } | CallAnswer::Retry => {}
+        }
+    }
+
     /// Takes the secrets out of why a call failed.
     #[must_use]
     pub fn error(&self, error: ToolCallError) -> ToolCallError {
@@ -136,6 +166,10 @@ impl Mask {
     pub fn stream(&self) -> Option<StreamRedactor> {
         self.0.as_ref().map(|redactor| StreamRedactor::new(Arc::clone(redactor), CHANNEL))
     }
+}
+
+fn rules_of<'s>(secrets: impl Iterator<Item = (&'s str, &'s SecretString)>) -> RuleSet {
+    RuleSet::named(secrets.map(|(name, value)| (name, value.expose_secret())))
 }
 
 #[cfg(test)]

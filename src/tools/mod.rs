@@ -13,8 +13,10 @@ mod entry;
 mod extra;
 mod headers;
 mod http;
+mod loss;
 pub mod mask;
 pub mod mcp;
+pub mod memory;
 mod outcome;
 mod pattern;
 mod post;
@@ -40,17 +42,20 @@ pub use spec::{MAX_TOOLS, SpecFinding, SpecProblem, check_spec, check_tools, rul
 pub use toolset::ToolSet;
 
 use crate::clock::SharedClock;
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::mcp::{Listing, McpServerSpec, McpUnavailable};
+use crate::domain::redaction::RedactionChannel;
 use crate::domain::skill::Skill;
 use crate::domain::tool::{OutcomeKind, ToolCallError, ToolOutcome, ToolSpec};
 use crate::domain::wait::CallAnswer;
 use crate::domain::webhook::Attempted;
 use crate::egress::{Clients, EgressDenied, EgressPolicy, SetupError};
+use crate::render::redact::Redactor;
 use headers::Headers;
 use mask::Mask;
 use mcp::{McpClients, NoServers, Offer};
+use memory::{Items, NoItems};
 use schema::SchemaCache;
 use secrets::{SecretSource, Vault};
 use toolset::Reading;
@@ -71,6 +76,22 @@ pub struct Toolbox {
     clock: SharedClock,
     secrets: Arc<dyn SecretSource>,
     servers: McpClients,
+    items: Arc<dyn Items>,
+    scrubber: Redactor,
+}
+
+/// Where what leaves the toolbox is scrubbed: what a model reads goes everywhere else too.
+const SCRUBBED: RedactionChannel = RedactionChannel::Model;
+
+/// Whose words an outcome holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    /// Our own, or those of the agent's skills.
+    Server,
+    /// Those of a tool that is called elsewhere.
+    Tool,
+    /// Those of an MCP server, which judges arguments too.
+    McpServer,
 }
 
 /// A call to run.
@@ -88,6 +109,8 @@ pub struct CallRequest {
     pub attempt: u32,
     /// The epoch of the lease, by which a tool can tell a stale worker.
     pub epoch: i64,
+    /// The labels of the run.
+    pub labels: Metadata,
 }
 
 impl Toolbox {
@@ -99,13 +122,32 @@ impl Toolbox {
     ) -> Result<Self, ToolboxError> {
         let clients = Clients::new(egress).map_err(ToolboxError::Client)?;
         let servers = McpClients::new(Arc::new(NoServers), Vec::new(), Arc::clone(&clock));
-        Ok(Self { clients, schemas: SchemaCache::default(), clock, secrets, servers })
+        let (schemas, items) = (SchemaCache::default(), Arc::new(NoItems));
+        let scrubber = Redactor::of_shapes();
+        Ok(Self { clients, schemas, clock, secrets, servers, items, scrubber })
     }
 
     /// The same with the MCP servers that there are.
     #[must_use]
     pub fn with_servers(self, servers: McpClients) -> Self {
         Self { servers, ..self }
+    }
+
+    /// The same with what keeps items of long-term memory.
+    #[must_use]
+    pub fn with_items(self, items: Arc<dyn Items>) -> Self {
+        Self { items, ..self }
+    }
+
+    /// The same; what tools say is scrubbed by this.
+    #[must_use]
+    pub fn scrubbing(self, scrubber: Redactor) -> Self {
+        Self { scrubber, ..self }
+    }
+
+    /// Takes out of what a caller or a tool answers to a call what must not be kept.
+    pub fn scrub(&self, answer: &mut CallAnswer) {
+        self.scrubber.answer(SCRUBBED, answer);
     }
 
     /// What the calls of a tenant reach.
@@ -133,6 +175,11 @@ impl Toolbox {
     ) -> Result<Listing, McpUnavailable> {
         let (clients, vault) = self.outside(tenant);
         self.servers.test(clients, (vault, spec)).await
+    }
+
+    /// Whether an MCP server is a program of the operator's that is there for a tenant.
+    pub fn has_program(&self, tenant: &TenantId, name: &str) -> bool {
+        self.servers.program(tenant, name).is_some()
     }
 
     /// The headers of an MCP server that cannot be sent, with what is wrong with each.
@@ -182,40 +229,76 @@ impl Toolbox {
     pub async fn probe(&self, tools: &ToolSet, call: &CallRequest) -> Option<CallAnswer> {
         let read = tools.read(&call.name, &call.arguments);
         let Reading::Send { call: tool, arguments, .. } = read else { return None };
-        tool.probe.as_ref()?.ask(tool, self.outside(&call.tenant), (call, &arguments)).await
+        let outside = self.outside(&call.tenant);
+        let mut answer = tool.probe.as_ref()?.ask(tool, outside, (call, &arguments)).await?;
+        self.scrub(&mut answer);
+        Some(answer)
     }
 
-    /// Runs a call to its end.
+    /// Runs a call to its end. What it was sent itself is taken out of what comes of it.
     pub async fn call(&self, tools: &ToolSet, call: &CallRequest) -> ToolOutcome {
+        self.call_among(tools, call, std::future::ready(Mask::NONE)).await
+    }
+
+    /// The same for one call of many: what others are sent is taken out as well, by a mask that is made
+    /// while the call is under way.
+    pub async fn call_among(
+        &self,
+        tools: &ToolSet,
+        call: &CallRequest,
+        others: impl Future<Output = Mask>,
+    ) -> ToolOutcome {
         let started_at = self.clock.now();
-        let (mut mask, mut is_judged_elsewhere) = (Mask::NONE, false);
+        let (came, others) = futures::join!(self.came(tools, call), others);
+        let Came { result, mask, n_sent, voice } = came;
+        let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
+        mask.outcome(&mut outcome);
+        others.outcome(&mut outcome);
+        if voice != Voice::Server {
+            self.scrubber.outcome(SCRUBBED, &mut outcome);
+        }
+        if tools.withholds_errors(&call.name) {
+            outcome::redact(&mut outcome, voice == Voice::McpServer, &tools.log);
+        }
+        outcome.attempts = call.attempt.saturating_add(n_sent.saturating_sub(1));
+        outcome.started_at = Some(started_at);
+        outcome.finished_at = Some(self.clock.now());
+        outcome
+    }
+
+    async fn came(&self, tools: &ToolSet, call: &CallRequest) -> Came {
+        let mut voice = Voice::Server;
         let result = match tools.read(&call.name, &call.arguments) {
             Reading::Send { call: tool, arguments, .. } => {
+                voice = Voice::Tool;
                 tool.send(self.outside(&call.tenant), call, &arguments).await
             }
             Reading::Answer(output) => Ok(*output),
             Reading::Loads(loaded) => Ok(loaded.output),
             Reading::Mcp { call: tool, arguments, .. } => {
                 let outside = self.outside(&call.tenant);
-                let sent = tool.send(&self.servers, outside, (call, arguments));
-                let (result, used) = Box::pin(sent).await;
-                (mask, is_judged_elsewhere) = (used, true);
-                result
+                return Box::pin(tool.send(&self.servers, outside, (call, arguments))).await;
+            }
+            Reading::Memory { call: tool, ask, .. } => {
+                Box::pin(tool.run(self.items.as_ref(), call, *ask)).await
             }
             // The machine lets such a call wait; it comes here only if that is broken.
             Reading::Wait { .. } => Err(elsewhere()),
             Reading::Refused { error, .. } => Err(error),
         };
-        let mut outcome = outcome::settled(call.call_id.clone(), &call.name, result);
-        mask.outcome(&mut outcome);
-        if tools.withholds_errors(&call.name) {
-            outcome::redact(&mut outcome, is_judged_elsewhere, &tools.log);
-        }
-        outcome.attempts = call.attempt;
-        outcome.started_at = Some(started_at);
-        outcome.finished_at = Some(self.clock.now());
-        outcome
+        Came { result, mask: Mask::NONE, n_sent: 1, voice }
     }
+}
+
+/// What came of a call.
+struct Came {
+    result: Result<response::Output, ToolCallError>,
+    /// What takes the secrets out of it that were sent.
+    mask: Mask,
+    /// How often it was sent.
+    n_sent: u32,
+    /// Whose words the result holds.
+    voice: Voice,
 }
 
 /// The MCP servers that an agent uses, each once.

@@ -11,9 +11,11 @@ use super::schema::{Schema, Unnamed};
 use super::shape::{escape, flaws};
 use super::template::{TemplateError, UrlTemplate};
 use crate::domain::agent::AgentSpec;
+use crate::domain::limits::ITEM_TTL_SECS;
 use crate::domain::mcp::{McpRules, McpTool};
 use crate::domain::tool::{
-    AgentTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES, ToolSpec,
+    AgentTool, Builtin, BuiltinTool, ClientTool, HttpTool, MAX_DESCRIPTION, RESERVED_NAMES,
+    ToolSpec,
 };
 use crate::domain::wait::{Approval, MAX_WAIT_MS, OnInDoubt};
 use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
@@ -21,7 +23,10 @@ use crate::egress::{EgressDenied, EgressPolicy, EgressRule};
 /// The most tools that a model is told of.
 pub const MAX_TOOLS: usize = 128;
 const MAX_URL: usize = 2_048;
+/// Nothing on a network answers sooner with any certainty.
+const MIN_TIMEOUT_MS: u64 = 10;
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
+const TIMEOUT_BOUND: &str = "must be between 10 and 3600000";
 const WAIT_BOUND: &str = "must be between 1 and 2592000000";
 
 /// What is wrong with a tool or a schema, by the problem it leads to.
@@ -109,7 +114,7 @@ impl Check<'_> {
                 ToolSpec::Client(tool) => self.client(tool, &at),
                 ToolSpec::Mcp(tool) => self.mcp(tool, &at),
                 ToolSpec::Agent(tool) => self.agent(tool, &at),
-                ToolSpec::Builtin(_) => {}
+                ToolSpec::Builtin(tool) => self.builtin(tool, &at),
             }
         }
     }
@@ -168,7 +173,30 @@ impl Check<'_> {
         }
     }
 
-    /// A number of milliseconds.
+    /// A tool of the server itself.
+    fn builtin(&mut self, tool: &BuiltinTool, at: &str) {
+        let pointer = format!("{at}/namespace");
+        match &tool.namespace {
+            None if tool.name.remembers() => {
+                self.invalid(&pointer, "is needed by tools that remember");
+            }
+            Some(_) if !tool.name.remembers() => {
+                self.invalid(&pointer, "is for tools that remember");
+            }
+            Some(namespace) if namespace.check().is_err() => {
+                let text = "must have 1–8 parts, each of which matches ^[A-Za-z0-9._:@-]{1,64}$ or is \
+                            `{{metadata.key}}`";
+                self.invalid(&pointer, text);
+            }
+            _ => {}
+        }
+        self.bound(tool.ttl_s, ITEM_TTL_SECS, &format!("{at}/ttl_s"));
+        if tool.ttl_s.is_some() && tool.name != Builtin::MemoryPut {
+            self.invalid(&format!("{at}/ttl_s"), "is for `memory_put`");
+        }
+    }
+
+    /// A number that has bounds: of milliseconds mostly.
     fn bound(&mut self, ms: Option<u64>, most: u64, pointer: &str) {
         if ms.is_some_and(|ms| !(1..=most).contains(&ms)) {
             self.invalid(pointer, &format!("must be between 1 and {most}"));
@@ -198,7 +226,10 @@ impl Check<'_> {
             let pointer = format!("{at}/headers/{}", escape(&name));
             self.add(SpecProblem::InvalidHeaderName, &pointer, text);
         }
-        self.bound(tool.timeout_ms, MAX_TIMEOUT_MS, &format!("{at}/timeout_ms"));
+        let fits = |ms| (MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&ms);
+        if !tool.timeout_ms.is_none_or(fits) {
+            self.invalid(&format!("{at}/timeout_ms"), TIMEOUT_BOUND);
+        }
         if tool.max_output_chars == Some(0) {
             self.invalid(&format!("{at}/max_output_chars"), "must be at least 1");
         }
@@ -270,8 +301,9 @@ impl Check<'_> {
 /// What is wrong with the rules for tools of an MCP server, with pointers into them.
 pub fn rule_flaws(rules: &McpRules) -> Vec<(&'static str, &'static str)> {
     let within = |ms: Option<u64>, most| ms.is_none_or(|ms| (1..=most).contains(&ms));
+    let fits = |ms| (MIN_TIMEOUT_MS..=MAX_TIMEOUT_MS).contains(&ms);
     let held = [
-        (within(rules.timeout_ms, MAX_TIMEOUT_MS), "/timeout_ms", "must be between 1 and 3600000"),
+        (rules.timeout_ms.is_none_or(fits), "/timeout_ms", TIMEOUT_BOUND),
         (within(rules.hold_timeout_ms, MAX_WAIT_MS), "/hold_timeout_ms", WAIT_BOUND),
         (within(rules.approval_timeout_ms, MAX_WAIT_MS), "/approval_timeout_ms", WAIT_BOUND),
         (rules.max_output_chars != Some(0), "/max_output_chars", "must be at least 1"),

@@ -11,6 +11,7 @@ use super::entry::{Entry, Runs, definition, entry, named_entry};
 use super::extra::Extra;
 use super::http::HttpCall;
 use super::mcp::McpCall;
+use super::memory::{MemoryAsk, MemoryCall};
 use super::outcome;
 use super::response::{Output, parse};
 use super::schema::{Problem, Schema, SchemaCache, Unnamed};
@@ -66,6 +67,8 @@ pub(super) enum Reading<'a> {
     Send { call: &'a HttpCall, arguments: Arguments, parallel_safe: bool, waits: WaitRules },
     /// It goes to an MCP server.
     Mcp { call: &'a McpCall, arguments: &'a str, parallel_safe: bool, waits: WaitRules },
+    /// It works on items of long-term memory.
+    Memory { call: &'a MemoryCall, ask: Box<MemoryAsk>, parallel_safe: bool },
     /// The caller or a run of another agent does it.
     Wait { parallel_safe: bool, waits: WaitRules },
     /// It is the answer.
@@ -219,6 +222,9 @@ impl ToolSet {
             Reading::Mcp { call, parallel_safe, waits, .. } => {
                 PlannedCall { effect: call.effect, parallel_safe, waits, ..plain }
             }
+            Reading::Memory { call, parallel_safe, .. } => {
+                PlannedCall { effect: call.effect(), parallel_safe, ..plain }
+            }
             Reading::Wait { parallel_safe, waits } => PlannedCall { parallel_safe, waits, ..plain },
             Reading::Answer(output) => PlannedCall { settled: settled(Ok(*output)), ..plain },
             Reading::Loads(loaded) => {
@@ -272,6 +278,10 @@ impl ToolSet {
                 Err(error) => Reading::Refused { error, unparsable: false },
             },
             Ok(Runs::Mcp(call)) => Reading::Mcp { call, arguments: spelling, parallel_safe, waits },
+            Ok(Runs::Memory(call)) => match call.read(&arguments) {
+                Ok(ask) => Reading::Memory { call, ask: Box::new(ask), parallel_safe },
+                Err(text) => invalid(text),
+            },
             Ok(Runs::Elsewhere) => Reading::Wait { parallel_safe, waits },
             Err(text) => refused(OutcomeKind::Execution, "InvalidTool", text.clone()),
         }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use agentling::app::Surroundings;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, FakeTools, ManualClock, TestApp, TestDb};
+use crate::support::{
+    Answer, FakeTools, ManualClock, SYSTEM_ROLE, TENANT_ROLE, TestApp, TestDb, count,
+};
 
 /// The program with these arguments and nothing in its environment but these settings.
 fn agentling(arguments: &[&str], settings: &[(&str, &str)]) -> Command {
@@ -347,7 +349,7 @@ async fn keys_of_secrets_are_replaced_without_their_values() {
     let alone = [("DATABASE_URL", db.url.as_str()), ("AGENTLING_SECRET_KEYS", NEW_KEY)];
     assert!(!run(&["secrets", "rewrap"], &alone).await.status.success());
     let sealed = "SELECT count(DISTINCT sealed) FROM secret WHERE kek_id = 'one'";
-    assert_eq!(crate::support::count(&db, sealed).await, 3);
+    assert_eq!(count(&db, sealed).await, 3);
     // Two at once do the work of one.
     let (one, other) = tokio::join!(
         run(&["secrets", "rewrap"], &settings),
@@ -450,4 +452,23 @@ async fn the_log_at_its_loudest_holds_no_secret_whatever_goes_wrong() {
             text.lines().filter(|line| line.contains("canary") || line.contains(key)).collect();
         assert!(lines.is_empty(), "{sink}: {lines:#?}");
     }
+}
+
+#[tokio::test]
+async fn an_operator_applies_row_level_security_and_makes_keys_as_the_roles_of_servers() {
+    // It is what makes the roles.
+    TestDb::walled().await;
+    let db = TestDb::plain().await;
+    let owner = [("DATABASE_URL", db.url.as_str())];
+    printed(&run(&["migrate", "--row-level-security", "on"], &owner).await);
+    let forced = "SELECT count(*) FROM pg_class WHERE relforcerowsecurity";
+    assert!(count(&db, forced).await > 20);
+    let (tenant, system) = (db.url_of(TENANT_ROLE), db.url_of(SYSTEM_ROLE));
+    let roles = [("DATABASE_URL", tenant.as_str()), ("AGENTLING_SYSTEM_DATABASE_URL", &system)];
+    printed(&run(&["keys", "create", "--tenant", "acme"], &roles).await);
+    assert!(printed(&run(&["keys", "list", "--tenant", "acme"], &roles).await).contains("key_"));
+    let refused = run(&["migrate", "--row-level-security", "perhaps"], &owner).await;
+    assert!(!refused.status.success() && said(&refused).contains("on or off"), "{refused:?}");
+    printed(&run(&["migrate", "--row-level-security", "off"], &owner).await);
+    assert_eq!(count(&db, forced).await, 0);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agentling::http::openapi::findings;
+use agentling::http::openapi::{findings, to_3_0};
 use agentling::http::openapi_document;
 use serde_json::{Value, json};
 
@@ -90,6 +90,92 @@ fn every_operation_says_what_it_answers_when_all_is_well_and_when_it_is_not() {
             assert!(responses.contains_key(range), "{method} {path}: no {range}");
         }
     }
+}
+
+/// The bodies of requests and of successes, with where they stand.
+fn bodies(document: &Value) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (method, path, operation) in operations(document) {
+        let responses = operation["responses"].as_object().unwrap().iter();
+        let good = responses.filter(|(status, _)| status.starts_with('2'));
+        let told = good.map(|(status, response)| (format!("answer {status}"), response.clone()));
+        let asked = ("request".to_owned(), operation["requestBody"].clone());
+        for (role, body) in told.chain([asked]) {
+            for (media, content) in body["content"].as_object().into_iter().flatten() {
+                found.push((format!("{method} {path}: {role} as {media}"), content.clone()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_body_has_an_example_that_fits_its_schema() {
+    let document = openapi_document();
+    let bodies = bodies(&document);
+    assert!(bodies.len() > 100, "{}", bodies.len());
+    for (name, content) in bodies {
+        let schema = json!({ "allOf": [content["schema"]], "components": document["components"] });
+        let validator = jsonschema::options().offline().build(&schema).unwrap();
+        let example = content.get("example").unwrap_or_else(|| panic!("{name} has no example"));
+        let wrong: Vec<String> =
+            validator.iter_errors(example).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{name}: {example}");
+    }
+}
+
+#[test]
+fn a_stream_is_described_event_by_event() {
+    let document = openapi_document();
+    for path in ["/paths/~1v1~1runs~1stream/post", "/paths/~1v1~1runs~1{run_id}~1stream/get"] {
+        let media = document.pointer(&format!("{path}/responses/200/content/text~1event-stream"));
+        assert_eq!(media.unwrap()["schema"]["$ref"], "#/components/schemas/RunStreamEvent");
+    }
+    let schemas = &document["components"]["schemas"];
+    let mapping =
+        |union: &str| schemas[union]["discriminator"]["mapping"].as_object().unwrap().clone();
+    let (of_stream, of_list) = (mapping("RunStreamEvent"), mapping("RunEvent"));
+    assert!(of_list.iter().all(|(name, target)| of_stream.get(name) == Some(target)));
+    let live: Vec<&String> = of_stream.keys().filter(|name| !of_list.contains_key(*name)).collect();
+    assert_eq!(live, ["text.delta", "thinking.delta", "tool_call.delta", "snapshot"]);
+}
+
+/// Everything in a document that OpenAPI 3.0 has no word for.
+fn newer_words(place: &str, value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if ["example", "examples", "default", "enum"].contains(&name.as_str()) {
+                    continue;
+                }
+                let is_newer = match name.as_str() {
+                    "type" => member.is_array() || member == "null",
+                    "const" | "propertyNames" | "prefixItems" | "contentMediaType" => {
+                        !place.ends_with("/properties")
+                    }
+                    "exclusiveMinimum" | "exclusiveMaximum" => member.is_number(),
+                    _ => false,
+                };
+                if is_newer {
+                    found.push(format!("{place}/{name}"));
+                }
+                newer_words(&format!("{place}/{name}"), member, found);
+            }
+        }
+        Value::Array(elements) => {
+            for element in elements {
+                newer_words(place, element, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn the_older_document_has_no_words_of_the_newer() {
+    let mut found = Vec::new();
+    newer_words("", &to_3_0(&openapi_document()), &mut found);
+    assert_eq!(found, Vec::<String>::new());
 }
 
 #[tokio::test]

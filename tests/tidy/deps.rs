@@ -30,6 +30,7 @@ const DIRECT: &[&str] = &[
     "memchr",
     "regex",
     "reqwest",
+    "ring",
     "rmcp",
     "rustix",
     "rustls",
@@ -59,7 +60,8 @@ const DIRECT: &[&str] = &[
 ];
 
 /// Crates that tests name.
-const FOR_TESTS: [&str; 5] = ["criterion", "proc-macro2", "proptest", "syn", "tempfile"];
+const FOR_TESTS: [&str; 6] =
+    ["criterion", "proc-macro2", "proptest", "sqlparser", "syn", "tempfile"];
 
 /// Crates that must not be there at all: one TLS stack, and it is rustls on ring.
 const BANNED: [&str; 5] = ["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "openssl-sys"];

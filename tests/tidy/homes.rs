@@ -13,6 +13,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("utoipa", &["domain", "http"]),
     ("utoipa_axum", &["http"]),
     ("utoipa_swagger_ui", &["http"]),
+    ("ring", &["http"]),
     ("hickory_resolver", &["egress"]),
     ("reqwest", &["egress", "provider", "tools"]),
     ("tokio", &["egress", "store", "provider", "tools", "engine", "http", "app", "main"]),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::read::{Flawed, Node, Read, Report};
+use super::repair;
 use crate::domain::id::CallId;
 use crate::domain::message::ReplyPart;
 use crate::domain::step::ActionStep;
@@ -30,14 +31,16 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    fn call(self, step: usize, part: usize, nth: usize) -> String {
+    /// Where a call has its id: the `nth` call, which is this part of the reply.
+    pub(super) fn call(self, step: usize, part: usize, nth: usize) -> String {
         match self {
             Self::V1 => format!("/steps/{step}/data/model_message/tool_calls/{nth}/id"),
             Self::V2 => format!("/steps/{step}/reply/parts/{part}/tool_call_id"),
         }
     }
 
-    fn outcome(self, step: usize, nth: usize, member: &str) -> String {
+    /// Where an outcome has a member.
+    pub(super) fn outcome(self, step: usize, nth: usize, member: &str) -> String {
         match self {
             Self::V1 => format!("/steps/{step}/data/tool_results/{nth}/{member}"),
             Self::V2 => format!("/steps/{step}/outcomes/{nth}/{member}"),
@@ -67,8 +70,11 @@ impl<'a> Pairing<'a> {
     }
 
     /// Checks one action: every call has one outcome, every outcome its call, in the same order and
-    /// with the same name; no id is used twice in the document.
-    pub(super) fn check(&mut self, step: usize, action: &ActionStep) -> Read<()> {
+    /// with the same name; no id is used twice in the document. A mender makes it so first.
+    pub(super) fn check(&mut self, step: usize, action: &mut ActionStep) -> Read<()> {
+        if self.report.is_of_a_mender() {
+            repair::pair(self.layout, step, action, self.report)?;
+        }
         let calls: Vec<Named<'_>> = action
             .reply
             .parts

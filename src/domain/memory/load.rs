@@ -3,25 +3,60 @@
 use serde::de::IgnoredAny;
 
 use super::read::{Fields, Flawed, Node, Read, Report};
-use super::{Finding, MAX_STEPS, Memory, MemoryLoadError, lists, v1, v2};
+use super::{Finding, MAX_STEPS, Memory, MemoryLoadError, Notes, lists, v1, v2};
 use crate::domain::step::StepContent;
+use crate::labels;
+
+labels! {
+    /// What a memory document is written in.
+    MemoryFormat {
+        /// Version 2, the native one.
+        Version2 = "version_2",
+        /// Version 1, that of the framework that this service grew from.
+        Version1 = "version_1",
+        /// A list of Pydantic AI messages.
+        PydanticAi = "pydantic_ai",
+        /// A list of OpenAI chat messages.
+        OpenaiChat = "openai_chat",
+    }
+}
+
+/// A memory as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The memory.
+    pub memory: Memory,
+    /// What it was written in.
+    pub format: MemoryFormat,
+    /// What was mended.
+    pub repairs: Notes,
+    /// What was said in it that a history has no place for.
+    pub losses: Notes,
+}
 
 /// Reads a memory document: an object of version 2 or 1, or a list of messages. An object without
 /// `version` is read as version 1.
 pub fn load(text: &str) -> Result<Memory, MemoryLoadError> {
+    load_with(text, false).map(|loaded| loaded.memory)
+}
+
+/// The same with all that is to be said about it.
+///
+/// With `repair`, what a caller can do without is mended rather than refused: calls without an outcome, outcomes without a call, and steps counted with gaps.
+pub fn load_with(text: &str, repair: bool) -> Result<Loaded, MemoryLoadError> {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        let finding = Finding {
-            pointer: String::new(),
-            code: "not_json".to_owned(),
-            message: format!("the document is not JSON: {error}"),
-        };
-        return Err(MemoryLoadError { findings: vec![finding], unsupported_version: false });
+        let message = format!("the document is not JSON: {error}");
+        let findings = vec![Finding::new("", "not_json", message)];
+        return Err(MemoryLoadError { findings, unsupported_version: false });
     }
-    let report = Report::default();
-    let memory = document(&Node::root(text, &report));
+    let mut report = if repair { Report::of_a_mender() } else { Report::default() };
+    let read = document(&Node::root(text, &report));
+    let (repairs, losses) = report.take_notes();
     let findings = report.into_findings();
-    match memory {
-        Ok(memory) if findings.is_empty() => Ok(memory),
+    match read {
+        Ok((format, memory)) if findings.is_empty() => {
+            Ok(Loaded { memory, format, repairs, losses })
+        }
         _ => {
             let unsupported_version =
                 findings.iter().any(|finding| finding.code == "unsupported_version");
@@ -30,7 +65,7 @@ pub fn load(text: &str) -> Result<Memory, MemoryLoadError> {
     }
 }
 
-fn document(root: &Node<'_>) -> Read<Memory> {
+fn document(root: &Node<'_>) -> Read<(MemoryFormat, Memory)> {
     if root.is_array() {
         return lists::document(root);
     }
@@ -40,10 +75,10 @@ fn document(root: &Node<'_>) -> Read<Memory> {
     }
     let mut fields = root.object()?;
     match fields.take("version") {
-        None => v1::document(fields),
+        None => Ok((MemoryFormat::Version1, v1::document(fields)?)),
         Some(version) => match version.number()?.as_i64() {
-            Some(1) => v1::document(fields),
-            Some(2) => v2::document(fields),
+            Some(1) => Ok((MemoryFormat::Version1, v1::document(fields)?)),
+            Some(2) => Ok((MemoryFormat::Version2, v2::document(fields)?)),
             _ => Err(unknown_version(&version)),
         },
     }
@@ -58,6 +93,11 @@ fn unknown_version(version: &Node<'_>) -> Flawed {
     }
 }
 
+/// Reports more steps than are read.
+pub(super) fn too_many(node: &Node<'_>) -> Flawed {
+    node.flaw("too_many_steps", format!("at most {MAX_STEPS} steps are read"))
+}
+
 /// Reads the `steps`, each on its own, so that one flawed step hides no other.
 pub(super) fn steps(
     fields: &mut Fields<'_>,
@@ -66,14 +106,14 @@ pub(super) fn steps(
     fields.required("steps", |node| {
         let nodes = node.array()?;
         if nodes.len() > MAX_STEPS {
-            return Err(node.flaw("too_many_steps", format!("at most {MAX_STEPS} steps are read")));
+            return Err(too_many(node));
         }
         let mut steps = Ok(Vec::with_capacity(nodes.len()));
         for (index, node) in nodes.iter().enumerate() {
             if node.report().is_full() {
                 return Err(Flawed);
             }
-            match (read(index, node), &mut steps) {
+            match (read(index, &node), &mut steps) {
                 (Ok(step), Ok(steps)) => steps.push(step),
                 (Ok(_), Err(Flawed)) => {}
                 (Err(Flawed), _) => steps = Err(Flawed),

@@ -20,8 +20,8 @@ pub struct LossReport {
     pub findings: Vec<Finding>,
 }
 
-/// Everything in the steps that version 1 cannot say.
-pub(super) fn losses(steps: &[StepContent]) -> Vec<Finding> {
+/// Everything in the steps that version 1 cannot say; as many as a report lists.
+pub fn losses(steps: &[StepContent]) -> Vec<Finding> {
     let report = Report::default();
     for (index, step) in steps.iter().enumerate() {
         if report.is_full() {

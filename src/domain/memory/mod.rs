@@ -1,15 +1,20 @@
 //! Memory documents: a history in portable form, and what can be wrong with one.
 //!
 //! [`load`] reads versions 1 and 2 and the message lists of Pydantic AI and OpenAI chat, strictly and
-//! with every finding at its JSON pointer; [`export_v2`] and [`export_v1`] write the versions. Loading
-//! never invents an id, a name or a timestamp.
+//! with every finding at its JSON pointer; [`export_v2`] and [`export_v1`] write the versions, and
+//! [`export_chat`] a list of chat messages. Loading never invents an id, a name or a timestamp.
 
+mod chat_export;
+mod chat_files;
+mod chat_loss;
 mod checks;
 mod entries;
 mod lists;
 mod load;
 mod loss;
 mod read;
+mod repair;
+mod report;
 mod v1;
 mod v1_export;
 mod v2;
@@ -25,8 +30,10 @@ use super::agent::Metadata;
 use super::step::StepContent;
 use super::thread::FramingPolicy;
 
-pub use load::load;
-pub use loss::LossReport;
+pub use chat_export::export_chat;
+pub use chat_loss::losses as chat_losses;
+pub use load::{Loaded, MemoryFormat, load, load_with};
+pub use loss::{LossReport, losses as v1_losses};
 pub use v1_export::export_v1;
 pub use v2::export_v2;
 
@@ -59,6 +66,28 @@ pub struct MemoryLoadError {
     pub findings: Vec<Finding>,
     /// Whether the only thing wrong is a `version` that this server does not know.
     pub unsupported_version: bool,
+}
+
+/// The most notes that [`Notes`] lists.
+const MAX_NOTES: usize = 1_000;
+
+/// What is to be said about a document that is well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// How much there is to be said.
+    pub total: usize,
+    /// The first 1,000 notes, in reading order.
+    pub items: Vec<Finding>,
+}
+
+impl Notes {
+    /// Adds a note, which is made only where there is room for it.
+    fn add(&mut self, note: impl FnOnce() -> Finding) {
+        self.total += 1;
+        if self.items.len() < MAX_NOTES {
+            self.items.push(note());
+        }
+    }
 }
 
 /// One thing that is wrong in a document.

@@ -1,50 +1,15 @@
 //! A strict reader of JSON: every finding at its pointer, the reading goes on after it.
 
-use std::cell::RefCell;
 use std::str::FromStr;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
+use super::MAX_DEPTH;
 use super::entries::Entries;
-use super::{Finding, MAX_DEPTH, MAX_FINDINGS};
+use super::repair::RepairCode;
+pub(super) use super::report::{Flawed, Read, Report};
 use crate::domain::label::UnknownLabel;
-
-/// The mark of something that was not read because of a finding that is already reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Flawed;
-
-/// What was read, or the mark that it could not be.
-pub(super) type Read<T> = Result<T, Flawed>;
-
-/// The findings of one document.
-#[derive(Debug, Default)]
-pub(super) struct Report(RefCell<Vec<Finding>>);
-
-impl Report {
-    /// Notes a finding, unless there are enough of them.
-    pub(super) fn add(&self, pointer: &str, code: &str, message: impl Into<String>) -> Flawed {
-        let mut findings = self.0.borrow_mut();
-        if findings.len() < MAX_FINDINGS {
-            findings.push(Finding {
-                pointer: pointer.to_owned(),
-                code: code.to_owned(),
-                message: message.into(),
-            });
-        }
-        Flawed
-    }
-
-    /// Whether no further finding is noted.
-    pub(super) fn is_full(&self) -> bool {
-        self.0.borrow().len() >= MAX_FINDINGS
-    }
-
-    /// The findings, in reading order.
-    pub(super) fn into_findings(self) -> Vec<Finding> {
-        self.0.into_inner()
-    }
-}
 
 /// A value of the document and its place. The text has been found to be JSON before the first node
 /// is made.
@@ -85,6 +50,11 @@ impl<'a> Node<'a> {
     /// Reports something below it, at a pointer that starts from here.
     pub(super) fn flaw_below(&self, path: &str, code: &str, message: &str) -> Flawed {
         self.report.add(&format!("{}{path}", self.pointer), code, message)
+    }
+
+    /// Notes that something was mended here. The same is a finding where nothing may be.
+    pub(super) fn mend(&self, code: RepairCode) -> Read<()> {
+        self.report.mend(&self.pointer, code)
     }
 
     /// Whether it is `null`.
@@ -165,20 +135,20 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Its elements.
-    pub(super) fn array(&self) -> Read<Vec<Self>> {
+    /// Its elements, each of which becomes a node when it is looked at: a document may have very many.
+    pub(super) fn array(&self) -> Read<Elements<'a>> {
         if !self.is_array() {
             return Err(self.wrong_type("an array"));
         }
         self.checked_depth()?;
         let raws: Vec<&'a RawValue> =
             serde_json::from_str(self.text).map_err(|_| self.not_storable())?;
-        Ok(raws.into_iter().enumerate().map(|(i, raw)| self.child(&i.to_string(), raw)).collect())
+        Ok(Elements { node: self.clone(), raws })
     }
 
     /// All elements read, or none; each flawed element is reported.
-    pub(super) fn list<T>(&self, read: impl FnMut(&Self) -> Read<T>) -> Read<Vec<T>> {
-        let read: Vec<_> = self.array()?.iter().map(read).collect();
+    pub(super) fn list<T>(&self, mut read: impl FnMut(&Self) -> Read<T>) -> Read<Vec<T>> {
+        let read: Vec<_> = self.array()?.iter().map(|node| read(&node)).collect();
         read.into_iter().collect()
     }
 
@@ -240,8 +210,8 @@ impl<'a> Node<'a> {
     /// Any value, with its own key order.
     pub(super) fn value(&self) -> Read<Value> {
         if self.is_object() {
-            let members: Vec<_> =
-                self.object()?.left.iter().map(|(k, v)| Ok((k.clone(), v.value()?))).collect();
+            let members = self.object()?.take_all().into_iter();
+            let members: Vec<_> = members.map(|(k, v)| Ok((k, v.value()?))).collect();
             return members.into_iter().collect::<Read<Map<_, _>>>().map(Value::Object);
         }
         if self.is_array() {
@@ -275,7 +245,28 @@ fn number_of(digits: &str) -> Option<Number> {
     digits.parse().ok().and_then(Number::from_f64)
 }
 
-/// The members of an object that have not been read yet.
+/// The elements of an array.
+#[derive(Debug)]
+pub(super) struct Elements<'a> {
+    node: Node<'a>,
+    raws: Vec<&'a RawValue>,
+}
+
+impl<'a> Elements<'a> {
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.raws.len()
+    }
+
+    /// One after the other.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Node<'a>> {
+        let nodes = self.raws.iter().enumerate();
+        nodes.map(|(place, raw)| self.node.child(&place.to_string(), raw))
+    }
+}
+
+/// The members of an object that have not been read yet. What has not been read when they go is noted
+/// as left out.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     node: Node<'a>,
@@ -339,11 +330,19 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports what is left as unknown.
-    pub(super) fn finish(self) -> Read<()> {
+    pub(super) fn finish(mut self) -> Read<()> {
         let mut read = Ok(());
-        for (name, node) in self.left {
+        for (name, node) in self.take_all() {
             read = Err(node.flaw("unknown_field", format!("`{name}` is not known here")));
         }
         read
+    }
+}
+
+impl Drop for Fields<'_> {
+    fn drop(&mut self) {
+        for (name, node) in &self.left {
+            node.report.leave_out(&node.pointer, name);
+        }
     }
 }

@@ -53,8 +53,8 @@ pub(super) const fn attempts(kind: OutcomeKind) -> u32 {
 pub(super) fn document(mut fields: Fields<'_>) -> Read<Memory> {
     let mut pairing = Pairing::new(Layout::V1, fields.report());
     let steps = load::steps(&mut fields, |index, node| {
-        let step = step(node)?;
-        if let StepContent::Action(action) = &step {
+        let mut step = step(node)?;
+        if let StepContent::Action(action) = &mut step {
             pairing.check(index, action)?;
         }
         Ok(step)

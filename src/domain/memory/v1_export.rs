@@ -174,7 +174,8 @@ fn error_kind(kind: OutcomeKind) -> Option<&'static str> {
     Some(known.map_or("execution", |(name, _)| name))
 }
 
-fn result_text(outcome: &ToolOutcome) -> String {
+/// What came of a call, as a text.
+pub(super) fn result_text(outcome: &ToolOutcome) -> String {
     match (&outcome.output, &outcome.error) {
         (Some(ToolOutput::Text(text)), _) => text.text.clone(),
         (Some(ToolOutput::Json(json)), _) => json.text(),

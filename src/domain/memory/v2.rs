@@ -11,6 +11,7 @@ use super::Memory;
 use super::checks::{Layout, Pairing, call_id};
 use super::load;
 use super::read::{Fields, Node, Read};
+use super::repair::RepairCode;
 use super::v2_parts::{error_details, file, input_part, reply, unknown_kind, usage, v1_extras};
 use crate::domain::agent::Metadata;
 use crate::domain::id::InvalidBlockId;
@@ -71,9 +72,10 @@ pub(super) fn document(mut fields: Fields<'_>) -> Read<Memory> {
 fn load_steps(fields: &mut Fields<'_>) -> Read<Vec<StepContent>> {
     let report = fields.report();
     let mut pairing = Pairing::new(Layout::V2, report);
+    let mut seqs = Vec::new();
     load::steps(fields, |index, node| {
-        let step = step(index, node)?;
-        if let StepContent::Action(action) = &step {
+        let mut step = step(&mut seqs, node)?;
+        if let StepContent::Action(action) = &mut step {
             pairing.check(index, action)?;
         }
         Ok(step)
@@ -110,9 +112,22 @@ fn metadata(node: &Node<'_>) -> Read<Metadata> {
     read.into_iter().collect()
 }
 
-/// `place`: how many steps stand before it.
-fn step(place: usize, node: &Node<'_>) -> Read<StepContent> {
+/// `seqs` are those of the steps before it, and then its own too. A step need not say its own.
+fn step(seqs: &mut Vec<i64>, node: &Node<'_>) -> Read<StepContent> {
+    let next = seqs.last().map_or(1, |last| last.saturating_add(1));
+    seqs.push(next);
     let mut fields = node.object()?;
+    let counted = fields.optional("seq", |at| {
+        let given = at.count::<u32>()?.into();
+        seqs.pop();
+        seqs.push(given);
+        if given == next { Ok(()) } else { at.mend(RepairCode::SeqGap) }
+    });
+    let step = step_of_kind(fields, seqs);
+    counted.and(step)
+}
+
+fn step_of_kind(mut fields: Fields<'_>, seqs: &[i64]) -> Read<StepContent> {
     let kind = fields.required("kind", |kind| Ok((kind.clone(), kind.text()?)))?;
     let step = match kind.1.as_str() {
         "task" => task(&mut fields).map(StepContent::Task),
@@ -123,7 +138,7 @@ fn step(place: usize, node: &Node<'_>) -> Read<StepContent> {
         }
         "context" => context(&mut fields).map(StepContent::Context),
         "tools" => tools(&mut fields).map(StepContent::Tools),
-        "summary" => summary(&mut fields, place).map(StepContent::Summary),
+        "summary" => summary(&mut fields, seqs).map(StepContent::Summary),
         "final" => final_answer(&mut fields).map(StepContent::Final),
         _ => {
             return Err(unknown_kind(
@@ -178,14 +193,17 @@ fn tools(fields: &mut Fields<'_>) -> Read<ToolsStep> {
     Ok(ToolsStep { added: added?.unwrap_or_default(), removed: removed?.unwrap_or_default() })
 }
 
-/// A summary stands for steps before itself; in a document, steps are counted from its first one.
-fn summary(fields: &mut Fields<'_>, place: usize) -> Read<SummaryStep> {
+/// A summary stands for steps before itself, whose `seqs` stand before its own; in a history that is
+/// loaded, steps are counted from the first one.
+fn summary(fields: &mut Fields<'_>, seqs: &[i64]) -> Read<SummaryStep> {
     let replaces = fields.required("replaces", Node::label)?;
     let through_seq = fields.required("through_seq", |node| {
         let through: i64 = node.count::<u32>()?.into();
-        let n_before = i64::try_from(place).unwrap_or(i64::MAX);
-        if (1..=n_before).contains(&through) {
-            return Ok(through);
+        let (first, own) = (seqs.first().copied(), seqs.last().copied());
+        if first <= Some(through) && Some(through) < own {
+            let n_meant = seqs.partition_point(|seq| *seq <= through);
+            let n_before = seqs.len().saturating_sub(1);
+            return Ok(i64::try_from(n_meant.clamp(1, n_before)).unwrap_or(i64::MAX));
         }
         Err(node.flaw("invalid_value", "a summary stands for steps before itself"))
     });

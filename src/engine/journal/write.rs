@@ -138,6 +138,7 @@ impl Journal {
             draws: Draws::default(),
             pins: None,
             sub_runs: Vec::new(),
+            given_up: Vec::new(),
             parent: None,
             requests: stamp
                 .sent

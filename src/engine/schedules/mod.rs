@@ -14,7 +14,7 @@ use crate::domain::schedule::{Firing, OnOverlap, Schedule, SkipReason};
 use crate::error::AgentlingError;
 use crate::store::agents::AgentRef;
 use crate::store::schedules::{self, DueSchedule};
-use crate::store::{Conflict, StoreError};
+use crate::store::{Conflict, StoreError, scope};
 
 pub use cadence::{BadCadence, Cadence};
 
@@ -37,13 +37,19 @@ async fn schedule_loop(context: Arc<Context>) {
 
 async fn fire_due(context: &Arc<Context>) -> Result<(), StoreError> {
     for due in schedules::due(context.store()).await? {
-        let (tenant, id) = (&due.tenant, due.id);
-        let Some(schedule) = schedules::get(context.store(), tenant, id).await? else { continue };
-        if let Err(error) = fire(context, &schedule, &due).await {
-            tracing::warn!(schedule = %id, %error, source = ?error, "a schedule stays due");
+        let fired = Box::pin(fire_if_there(context, &due));
+        if let Err(error) = scope::within(&due.tenant, fired).await {
+            tracing::warn!(schedule = %due.id, %error, source = ?error, "a schedule stays due");
         }
     }
     Ok(())
+}
+
+async fn fire_if_there(context: &Arc<Context>, due: &DueSchedule) -> Result<(), AgentlingError> {
+    match schedules::get(context.store(), &due.tenant, due.id).await? {
+        Some(schedule) => fire(context, &schedule, due).await,
+        None => Ok(()),
+    }
 }
 
 /// Starts the run of a due time, or lets it pass.

@@ -19,7 +19,7 @@ use crate::domain::memory::Finding;
 use crate::domain::webhook::{Attempted, DeliveryError, Webhook, pause_after};
 use crate::error::AgentlingError;
 use crate::store::outbox::{self, DueDelivery};
-use crate::store::{StoreError, webhooks};
+use crate::store::{StoreError, scope, webhooks};
 use crate::tools::Post;
 
 /// How many deliveries a process has under way.
@@ -93,8 +93,9 @@ async fn deliver_due(
         let Ok(slot) = Arc::clone(slots).try_acquire_owned() else { break };
         let (shared, wording) = (Arc::clone(context), Arc::clone(wording));
         context.tasks.spawn(async move {
+            let delivered = scope::within(&delivery.tenant, deliver(&shared, &*wording, &delivery));
             tokio::select! {
-                () = deliver(&shared, &*wording, &delivery) => {}
+                () = delivered => {}
                 () = shared.tasks.aborting() => {}
             }
             drop(slot);

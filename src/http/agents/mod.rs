@@ -46,6 +46,7 @@ async fn check(engine: &Engine, tenant: &TenantId, spec: &AgentSpec) -> Result<(
     };
     checks.finish().and(of_tools)?;
     engine.check_secrets(tenant, spec, "").await?;
+    engine.check_servers(tenant, spec).await?;
     engine.check_skills(tenant, spec).await
 }
 

@@ -44,6 +44,11 @@ impl ApiKey {
         Ok(Self { id: KeyId::from(ids.sortable()), secret: secret.into() })
     }
 
+    /// Whether people can call a key that.
+    pub fn name_fits(name: &str) -> bool {
+        (1..=64).contains(&name.chars().count()) && !name.chars().any(char::is_control)
+    }
+
     /// Its id.
     pub const fn id(&self) -> KeyId {
         self.id

@@ -46,6 +46,8 @@ pub struct KeySource {
 #[derive(Debug, Default)]
 struct Memory {
     keys: BTreeMap<KeyId, (Duration, StoredKey)>,
+    /// How often a key was forgotten: what was looked up before may be out of date.
+    n_forgotten: u64,
     any: bool,
 }
 
@@ -61,22 +63,37 @@ impl KeySource {
         id: KeyId,
         now: Duration,
     ) -> Result<Option<StoredKey>, AgentlingError> {
-        if let Some((at, key)) = self.memory().keys.get(&id)
-            && is_fresh(*at, now)
-        {
-            return Ok(Some(key.clone()));
-        }
+        let n_forgotten = match self.remembered(id, now) {
+            Ok(key) => return Ok(Some(key)),
+            Err(n_forgotten) => n_forgotten,
+        };
         let found = self.lookup.find(id).await?;
         let mut memory = self.memory();
         memory.keys.remove(&id);
         if memory.keys.len() >= CAPACITY {
             memory.keys.clear();
         }
-        if let Some(key) = &found {
+        if let Some(key) = &found
+            && memory.n_forgotten == n_forgotten
+        {
             memory.keys.insert(id, (now, key.clone()));
         }
         drop(memory);
         Ok(found)
+    }
+
+    /// A key that is remembered; otherwise how often one was forgotten so far.
+    fn remembered(&self, id: KeyId, now: Duration) -> Result<StoredKey, u64> {
+        let memory = self.memory();
+        let known = memory.keys.get(&id).filter(|(at, _)| is_fresh(*at, now));
+        known.map(|(_, key)| key.clone()).ok_or(memory.n_forgotten)
+    }
+
+    /// Forgets a key that has changed, whoever looks it up just now.
+    pub fn forget(&self, id: KeyId) {
+        let mut memory = self.memory();
+        memory.keys.remove(&id);
+        memory.n_forgotten = memory.n_forgotten.wrapping_add(1);
     }
 
     /// Whether there is any key.

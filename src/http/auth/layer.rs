@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
@@ -13,6 +14,7 @@ use super::{Auth, unauthenticated};
 use crate::domain::caller::{Caller, Scope};
 use crate::error::AgentlingError;
 use crate::http::problem::Problem;
+use crate::store::scope;
 
 /// Lets only callers through whose credential counts. It stands before every endpoint that belongs
 /// to a tenant, so that one which asks for no scope is still not open.
@@ -21,10 +23,12 @@ pub async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match auth.caller(request.headers()).await {
+    let named = request.uri().authority().map(Authority::as_str);
+    match auth.caller(request.headers(), named).await {
         Ok(caller) => {
+            let tenant = caller.tenant.clone();
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            scope::within(&tenant, next.run(request)).await
         }
         Err(problem) => problem.into_response(),
     }

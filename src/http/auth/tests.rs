@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
 use super::*;
 use crate::clock::{Clock, System};
-use crate::domain::id::KeyId;
 use crate::store::StoreError;
 
 #[derive(Debug, Default)]
@@ -74,10 +74,15 @@ fn world(with_key: bool, bootstrap: Option<&str>, loopback: bool) -> World {
             created_at: clock.now(),
             expires_at: Some(clock.now() + Duration::from_secs(1_000)),
             revoked_at: None,
+            replaces: None,
         });
     }
-    let settings =
-        AuthSettings { pepper: Pepper::of(PEPPER), bootstrap: bootstrap.map(Into::into), loopback };
+    let settings = AuthSettings {
+        pepper: Pepper::of(PEPPER),
+        bootstrap: bootstrap.map(Into::into),
+        loopback,
+        oidc: None,
+    };
     let shared: SharedClock = Arc::<ManualClock>::clone(&clock);
     let auth = Auth::new(Box::new(Arc::clone(&keys)), shared, settings);
     World { auth, keys, clock, token: key.reveal().expose_secret().to_owned() }
@@ -89,7 +94,7 @@ impl World {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
-        self.auth.caller(&map).await.map_err(|problem| problem.kind())
+        self.auth.caller(&map, None).await.map_err(|problem| problem.kind())
     }
 
     async fn with_token(&self, token: &str) -> Result<Caller, ProblemKind> {
@@ -178,6 +183,18 @@ async fn a_server_without_keys_is_open_to_its_own_machine_only() {
         assert_eq!(open.ask(&local(host)).await, Err(ProblemKind::MisdirectedRequest), "{host}");
     }
     assert_eq!(open.ask(&[]).await, Err(ProblemKind::MisdirectedRequest));
+    // HTTP/2 names the server in the target; where both do, both have to be right.
+    let (good, evil) = (HeaderValue::from_static("localhost"), HeaderValue::from_static("evil"));
+    for (host, named, is_open) in [
+        (None, Some("localhost:1"), true),
+        (None, Some("evil.example"), false),
+        (Some(&good), Some("127.0.0.1"), true),
+        (Some(&good), Some("evil.example"), false),
+        (Some(&evil), Some("localhost"), false),
+    ] {
+        let headers: HeaderMap = host.into_iter().map(|host| (HOST, host.clone())).collect();
+        assert_eq!(open.auth.caller(&headers, named).await.is_ok(), is_open, "{host:?} {named:?}");
+    }
     let closed =
         [world(true, None, true), world(false, Some("b"), true), world(false, None, false)];
     for world in closed {

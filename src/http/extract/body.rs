@@ -90,7 +90,7 @@ impl Bounds {
         Self {
             bytes: limits.ordinary,
             elements: limits::ARRAY_ELEMENTS,
-            idle: limits::BODY_IDLE,
+            idle: limits.idle,
             total: limits.total,
         }
     }
@@ -202,19 +202,22 @@ pub(super) fn is_utf8_of(media_type: &str, value: &str) -> bool {
 /// Reads a body and stops at the first byte too many.
 pub(super) async fn read(request: Request, bounds: Bounds) -> Result<String, Problem> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if announced.and_then(|text| text.parse::<usize>().ok()) > Some(bounds.bytes) {
+    let announced = announced.and_then(|text| text.parse::<usize>().ok());
+    if announced > Some(bounds.bytes) {
         return Err(too_large(bounds));
     }
-    let bytes = tokio::time::timeout(bounds.total, collect(request, bounds))
+    // One piece of memory from the start, rather than ever larger ones that are copied over. What no
+    // byte is written to takes no memory.
+    let bytes = Vec::with_capacity(announced.unwrap_or_default());
+    let bytes = tokio::time::timeout(bounds.total, collect(request, bounds, bytes))
         .await
         .unwrap_or_else(|_| Err(timed_out()))?;
     String::from_utf8(bytes)
         .map_err(|_| Problem::new(ProblemKind::InvalidUtf8, "the body is not UTF-8"))
 }
 
-async fn collect(request: Request, bounds: Bounds) -> Result<Vec<u8>, Problem> {
+async fn collect(request: Request, bounds: Bounds, mut bytes: Vec<u8>) -> Result<Vec<u8>, Problem> {
     let mut stream = request.into_body().into_data_stream();
-    let mut bytes = Vec::new();
     loop {
         let next = tokio::time::timeout(bounds.idle, stream.next());
         let chunk = match next.await.map_err(|_| timed_out())? {

@@ -104,8 +104,11 @@ fn decode<T: DeserializeOwned>(query: &str) -> Result<T, Vec<Finding>> {
             Ok(decoded) if found.is_empty() => return Ok(decoded),
             Ok(_) => return Err(found),
             Err(fault) => {
-                // Without the parameter at fault the next one comes to light.
+                // Without the parameter at fault the next one comes to light, and it is missed itself.
                 let known = params.shift_remove(&fault.name).is_some();
+                if !known && found.iter().any(|finding| finding.pointer == fault.name) {
+                    return Err(found);
+                }
                 found.push(fault.finding());
                 if !known {
                     return Err(found);

@@ -18,6 +18,7 @@ use crate::domain::id::ErrorId;
 use crate::domain::redaction::RedactionChannel;
 use crate::engine::redaction::Redactor;
 use crate::http::problem::{MEDIA_TYPE, Problem, ProblemKind};
+use crate::http::rates::RateHeaders;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -58,11 +59,15 @@ pub(super) async fn answer(
     request.extensions_mut().insert(id.clone());
     let response = next.run(request).instrument(span.clone()).await;
     let _entered = span.entered();
+    let rates = response.extensions().get::<RateHeaders>().cloned();
     let mut response = match problem_of(&response) {
         Some(problem) => write(problem, &id, &answers),
         None => response,
     };
     add_headers(response.headers_mut(), &id, &path);
+    if let Some(rates) = rates {
+        rates.add_to(response.headers_mut());
+    }
     response
 }
 
@@ -110,12 +115,16 @@ fn write(problem: Problem, request: &RequestId, answers: &Answers) -> Response {
         view.error_id = Some(error_id);
         view.instance = Some(format!("urn:request:{}", request.0));
     });
-    let body = serde_json::to_string(problem.view()).unwrap_or_default();
-    let body = answers.redactor.json_text(RedactionChannel::Api, &body).into_owned();
-    let mut response = Response::new(Body::from(body));
+    let mut response = Response::new(Body::from(problem_body(&problem, &answers.redactor)));
     *response.status_mut() = problem.status();
     add_problem_headers(response.headers_mut(), &problem);
     response
+}
+
+/// The body of a problem, without what is kept from problems.
+pub fn problem_body(problem: &Problem, redactor: &Redactor) -> String {
+    let body = serde_json::to_string(problem.view()).unwrap_or_default();
+    redactor.json_text(RedactionChannel::Api, &body).into_owned()
 }
 
 fn log(problem: &Problem, error_id: ErrorId) {

@@ -22,9 +22,9 @@ use crate::error::AgentlingError;
 use crate::http::problem::Problem;
 
 pub use accept::check_accept;
-pub use answer::RequestId;
+pub use answer::{RequestId, problem_body};
 pub use gone::tell_gone;
-pub use params::{Parametric, check_query};
+pub use params::{Queryless, check_query};
 
 /// Puts the outer layers around a router, the outermost last: whatever happens inside, the answer
 /// has its ids, its headers and, if it is an error, the form of a problem.
@@ -32,7 +32,7 @@ pub use params::{Parametric, check_query};
 /// The router sits inside as a service of its own. Were the layers put onto it, axum would move them
 /// into each route, where the `Allow` header of a refused method is not known yet.
 pub fn wrap(router: Router, ids: SharedIds) -> Router {
-    wrap_redacting(router, ids, Redactor::none())
+    wrap_redacting(router, ids, Redactor::of_shapes())
 }
 
 /// The same; problems are redacted.

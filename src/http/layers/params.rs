@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::domain::memory::Finding;
 use crate::http::problem::{Problem, ProblemKind};
 
-/// The operations that take query parameters and refuse those they do not know by themselves.
+/// The operations that take no query parameters. Those that take some refuse the others by themselves.
 #[derive(Debug)]
-pub struct Parametric(BTreeSet<(String, String)>);
+pub struct Queryless(BTreeSet<(String, String)>);
 
-impl Parametric {
+impl Queryless {
     /// Those of a document.
     pub fn of(document: &utoipa::openapi::OpenApi) -> Self {
         let document = serde_json::to_value(document).unwrap_or_default();
@@ -27,8 +27,8 @@ impl Parametric {
                 .flatten()
                 .map(move |(method, operation)| (method, path, operation))
         });
-        let parametric = operations.filter(|(.., operation)| has_query(operation));
-        Self(parametric.map(|(method, path, _)| (method.to_uppercase(), path.clone())).collect())
+        let without = operations.filter(|(.., operation)| !has_query(operation));
+        Self(without.map(|(method, path, _)| (method.to_uppercase(), path.clone())).collect())
     }
 
     fn contains(&self, request: &Request) -> bool {
@@ -45,14 +45,15 @@ fn has_query(operation: &Value) -> bool {
         .any(|parameter| parameter.get("in").is_some_and(|place| place == "query"))
 }
 
-/// Refuses a query where none is read: what a caller asked for would silently not happen.
+/// Refuses a query where none is read: what a caller asked for would silently not happen. A method that a
+/// path does not have is left to the router.
 pub async fn check_query(
-    State(parametric): State<Arc<Parametric>>,
+    State(queryless): State<Arc<Queryless>>,
     request: Request,
     next: Next,
 ) -> Response {
     let query = request.uri().query().unwrap_or_default();
-    if query.is_empty() || parametric.contains(&request) {
+    if query.is_empty() || !queryless.contains(&request) {
         return next.run(request).await;
     }
     let names = url::form_urlencoded::parse(query.as_bytes());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::PROBLEMS;
 use crate::http::problem::ProblemKind;
@@ -61,6 +61,7 @@ impl<'a> Check<'a> {
             if !UNTAGGED.contains(&name.as_str()) {
                 self.union(name, schema);
             }
+            self.inline_objects(name, schema);
         }
     }
 
@@ -70,7 +71,9 @@ impl<'a> Check<'a> {
             let named = variants.iter().all(|variant| variant.get("$ref").is_some());
             let optional = nullable && variants.len() == 2;
             let tagged = named && schema.get("discriminator").is_some();
-            if !optional && !tagged {
+            if tagged {
+                self.tags(place, schema);
+            } else if !optional {
                 self.found.push(format!("{place}: a union without a discriminator"));
             }
         }
@@ -79,6 +82,45 @@ impl<'a> Check<'a> {
         }
         for member in schema.as_array().into_iter().flatten() {
             self.union(place, member);
+        }
+    }
+
+    /// Each variant has the tag, with the one value that leads to it.
+    fn tags(&mut self, place: &str, union: &Value) {
+        let tag = union.pointer("/discriminator/propertyName").and_then(Value::as_str);
+        let tag = tag.unwrap_or_default();
+        let mapped: Vec<(&String, &Value)> = members(union, "/discriminator/mapping").collect();
+        for variant in union["oneOf"].as_array().into_iter().flatten() {
+            let target = variant["$ref"].as_str().unwrap_or_default();
+            let value =
+                mapped.iter().find(|(_, mapped)| *mapped == target).map(|(value, _)| *value);
+            let schema = self.document.pointer(target.trim_start_matches('#'));
+            let is_tagged = schema.zip(value).is_some_and(|(schema, value)| {
+                let is_required = schema["required"]
+                    .as_array()
+                    .is_some_and(|names| names.iter().any(|name| name == tag));
+                let only = schema.pointer(&format!("/properties/{tag}/enum"));
+                is_required && only == Some(&json!([value]))
+            });
+            if !is_tagged {
+                self.found.push(format!("{place}: {target} does not have its tag `{tag}`"));
+            }
+        }
+    }
+
+    /// Objects within others have a name of their own.
+    fn inline_objects(&mut self, place: &str, schema: &Value) {
+        for (key, member) in schema.as_object().into_iter().flatten() {
+            if ["example", "examples", "default"].contains(&key.as_str()) {
+                continue;
+            }
+            if member.get("properties").is_some_and(Value::is_object) && key != "properties" {
+                self.found.push(format!("{place}/{key}: an object without a name"));
+            }
+            self.inline_objects(&format!("{place}/{key}"), member);
+        }
+        for member in schema.as_array().into_iter().flatten() {
+            self.inline_objects(place, member);
         }
     }
 
@@ -101,8 +143,20 @@ impl<'a> Check<'a> {
                 self.found.push(format!("{name}: {slug} is no problem"));
             }
         }
+        if operation["responses"].get("default").is_some() {
+            self.found.push(format!("{name}: problems under `default`"));
+        }
+        for (media, body) in members(operation, "/requestBody/content") {
+            self.body(&format!("{name} {media}"), body);
+        }
         for (status, response) in members(operation, "/responses") {
             self.response(&format!("{name} {status}"), response);
+        }
+    }
+
+    fn body(&mut self, name: &str, body: &Value) {
+        if body.get("example").is_none() {
+            self.found.push(format!("{name}: no example"));
         }
     }
 
@@ -112,6 +166,9 @@ impl<'a> Check<'a> {
             self.found.push(format!("{name}: several content types"));
         }
         for (media, body) in content.into_iter().flatten() {
+            if !name.ends_with("XX") && !media.ends_with("problem+json") {
+                self.body(&format!("{name} {media}"), body);
+            }
             let schema = &body["schema"];
             let inline =
                 schema.get("properties").is_some() || schema.pointer("/items/properties").is_some();

@@ -39,6 +39,10 @@ fn convert_schema(members: &mut Map<String, Value>) {
             members.insert("example".to_owned(), first);
         }
     }
+    // 3.0 has no word for what the keys of an object look like.
+    if members.get("propertyNames").is_some_and(Value::is_object) {
+        members.remove("propertyNames");
+    }
     if let Some(only) = members.remove("const") {
         members.insert("enum".to_owned(), json!([only]));
     }

@@ -1,9 +1,12 @@
 //! The OpenAPI document: made from the code, then brought into the shape that SDK generators read.
 
+mod bounds;
 mod check;
 mod downgrade;
+mod examples;
 mod pages;
 mod problems;
+mod streams;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unions;
@@ -13,6 +16,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 use super::problem::ProblemView;
+use super::runs::{DeltaView, SnapshotView};
 use crate::domain::memory::Finding;
 
 pub use check::findings;
@@ -32,10 +36,12 @@ pub use problems::PROBLEMS;
     tags(
         (name = "agents", description = "Immutable, versioned configurations"),
         (name = "threads", description = "Conversations that runs append to, and their memory"),
+        (name = "memory", description = "Items that outlive threads, by namespace and key"),
         (name = "runs", description = "Durable executions on a thread"),
         (name = "steps", description = "The entries of a thread's history"),
         (name = "requests", description = "What was sent to models, and what came back"),
         (name = "prompts", description = "What a model would be sent, without asking it"),
+        (name = "redaction", description = "What is kept from every way out of the server"),
         (name = "secrets", description = "What is sent to tools and models, and never told"),
         (name = "tools", description = "Tools by themselves"),
         (name = "mcp-servers", description = "MCP servers whose tools agents may use"),
@@ -46,7 +52,7 @@ pub use problems::PROBLEMS;
         (name = "keys", description = "API keys"),
         (name = "health", description = "Whether the server works and takes work")
     ),
-    components(schemas(ProblemView, Finding)),
+    components(schemas(ProblemView, Finding, DeltaView<'static>, SnapshotView)),
     security(("api_key" = [])),
     modifiers(&ApiKeyScheme)
 )]
@@ -71,13 +77,17 @@ pub fn finish(document: &utoipa::openapi::OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     pages::name(&mut document);
     unions::untangle(&mut document);
+    streams::describe(&mut document);
+    bounds::bound_labels(&mut document);
     for_each_operation(&mut document, |path, operation| {
         problems::add(path, operation);
         leave_out_body(operation);
+        bounds::bound_parameters(operation);
         if !path.starts_with("/v1/") {
             operation.insert("security".to_owned(), json!([]));
         }
     });
+    examples::add(&mut document);
     document
 }
 

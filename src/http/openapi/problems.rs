@@ -21,6 +21,7 @@ const TENANT: &[Kind] = &[
     Kind::InsufficientScope,
     Kind::NotAcceptable,
     Kind::MisdirectedRequest,
+    Kind::RateLimited,
     Kind::DatabaseBusy,
     Kind::DatabaseUnavailable,
     Kind::StorageUnavailable,

@@ -98,7 +98,7 @@ fn an_operation_lists_the_problems_it_can_answer_with() {
     let statuses: Vec<&String> = responses.as_object().unwrap().keys().collect();
     let expected = [
         "201", "400", "401", "403", "404", "406", "408", "409", "413", "414", "415", "421", "422",
-        "431", "500", "503", "4XX", "5XX",
+        "429", "431", "500", "503", "4XX", "5XX",
     ];
     assert_eq!(statuses, expected);
     assert!(responses["409"]["description"].as_str().unwrap().contains("`thread-busy`"));
@@ -115,11 +115,15 @@ fn the_checks_find_what_they_are_for() {
     let broken = json!({
         "components": { "schemas": {
             "A": { "oneOf": [{ "type": "object" }, { "type": "string" }] },
+            "C": { "oneOf": [{ "$ref": "#/components/schemas/D" }],
+                "discriminator": { "propertyName": "kind", "mapping": { "d": "#/components/schemas/D" } } },
+            "D": { "properties": { "kind": { "enum": ["d"] }, "inner": { "properties": {} } } },
             "B": { "$ref": "#/components/schemas/Nowhere" },
         } },
         "paths": {
             "/v1/a": { "get": { "operationId": "a", "summary": "A", "tags": ["t"], "responses": reply(json!({ "properties": {} })) } },
-            "/v1/b": { "get": { "operationId": "a", "x-problems": ["nonsense"], "responses": {} } },
+            "/v1/b": { "post": { "requestBody": { "content": { "application/json": {} } }, "responses": { "default": {} } },
+                "get": { "operationId": "a", "x-problems": ["nonsense"], "responses": {} } },
             "/v1/c": { "get": { "responses": { "200": { "content": { "a/b": {}, "c/d": {} } } } } },
         },
     });
@@ -127,6 +131,11 @@ fn the_checks_find_what_they_are_for() {
     for expected in [
         "Nowhere leads nowhere",
         "A: a union without a discriminator",
+        "C: #/components/schemas/D does not have its tag `kind`",
+        "D/properties/inner: an object without a name",
+        "get /v1/a 200 application/json: no example",
+        "post /v1/b application/json: no example",
+        "post /v1/b: problems under `default`",
         "get /v1/a 200 application/json: an object without a name",
         "get /v1/b: operationId a is taken",
         "get /v1/b: no summary",

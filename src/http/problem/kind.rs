@@ -54,7 +54,7 @@ problems! {
     InvalidIdempotencyKey = 400 "invalid-idempotency-key" "Invalid Idempotency-Key"
         "`Idempotency-Key` must be sent once and hold 1–255 visible ASCII characters. A UUID is a good key.";
     Unauthenticated = 401 "unauthenticated" "Not authenticated"
-        "The request carries no API key that counts: none, more than one, or one that is malformed, unknown, revoked or expired. Send `Authorization: Bearer ag_…`.";
+        "The request carries no API key that counts: none, more than one, or one that is malformed, unknown, revoked or expired. Send `Authorization: Bearer ag_…`, or, where the operator has set up OpenID providers, a token of theirs in its place.";
     InsufficientScope = 403 "insufficient-scope" "Insufficient scope"
         "The key is valid but lacks the scope in `required`. Use a key that has it.";
     NotFound = 404 "not-found" "Not found"
@@ -132,7 +132,7 @@ problems! {
     InvalidHeaderName = 422 "invalid-header-name" "Header cannot be set"
         "A tool's header is not a valid header, or is one that the server sets itself. `errors` points to it.";
     RateLimited = 429 "rate-limited" "Too many requests"
-        "More was sent than can be taken in: as many messages wait for the next turn of a run as may, `limit`. Try again after `Retry-After`.";
+        "More was sent than can be taken in: requests come faster than the operator lets a key or a tenant send them, or as many messages wait for the next turn of a run as may. `limit` says how many there may be at once; where rates are bounded, `RateLimit-Policy` and `RateLimit` say which and what is left. Try again after `Retry-After`.";
     TenantQueueFull = 429 "tenant-queue-full" "Too many queued runs"
         "As many runs are waiting as a tenant may have, `limit`. Try again after `Retry-After`.";
     TooManyStreams = 429 "too-many-streams" "Too many streams"
@@ -147,6 +147,8 @@ problems! {
         "The run was picked up several times and never got on, so it was given up. Its history is readable. The operator finds the cause in the log under `error_id`.";
     FramingViolation = 500 "framing-violation" "Frame broken"
         "A request to the model was not sent, because a check found text of someone else that breaks out of a frame in it. That is a fault of the server; the request and where its bytes come from are in the ledger. The operator finds the cause in the log under `error_id`.";
+    NotImplemented = 501 "not-implemented" "Not implemented here"
+        "What is asked for takes something that this server does not have; `errors` says what. Vectors are compared where the database has the extension `vector`: its operator installs it with `CREATE EXTENSION vector`.";
     SecretsNotConfigured = 501 "secrets-not-configured" "Secrets not set up"
         "The server keeps no secrets, because its operator has set no key to seal them with. The operator sets `AGENTLING_SECRET_KEYS` or `AGENTLING_SECRET_KEYS_FILE`.";
     ModelError = 502 "model-error" "Model failed"

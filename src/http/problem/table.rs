@@ -52,6 +52,7 @@ pub(super) fn of_error(error: &Error) -> Problem {
         Error::RemoteRefForbidden(place) => at(Kind::RemoteRefForbidden, place),
         Error::EgressDenied(place) => at(Kind::EgressDenied, place),
         Error::SecretsNotConfigured => say(Kind::SecretsNotConfigured),
+        Error::NotImplemented(place) => at(Kind::NotImplemented, place),
         Error::InvalidHeaderName(place) => at(Kind::InvalidHeaderName, place),
         Error::McpUnavailable(_) => say(Kind::McpUnavailable),
         Error::ToolCall(outcome) => {
@@ -105,6 +106,9 @@ fn of_conflict(conflict: &Conflict) -> Problem {
         }
         Conflict::InUse { references } => say(Kind::InUse)
             .member(|view| view.references = references.iter().map(ToString::to_string).collect()),
+        Conflict::SecretInUse { references } => {
+            say(Kind::InUse).member(|view| view.references.clone_from(references))
+        }
     }
 }
 

@@ -58,6 +58,7 @@ fn samples() -> Vec<(AgentlingError, &'static str)> {
         (conflict(Conflict::McpServerNameTaken), "id-conflict"),
         (E::McpUnavailable("it is away".to_owned()), "mcp-unavailable"),
         (conflict(Conflict::InUse { references: Vec::new() }), "in-use"),
+        (conflict(Conflict::SecretInUse { references: Vec::new() }), "in-use"),
         (conflict(Conflict::ThreadBusy { active_run_id }), "thread-busy"),
         (conflict(Conflict::IdempotencyInProgress), "idempotency-in-progress"),
         (conflict(Conflict::IdempotencyKeyReused), "idempotency-key-reused"),

@@ -44,21 +44,12 @@ pub(super) async fn create(
     prefer: Prefer,
     HashedBody(new, request_hash): HashedBody<NewRun>,
 ) -> Result<Response, Problem> {
-    let key = idempotency_key("POST /v1/runs", key, request_hash);
-    let start = new.start(&caller, key)?;
+    let key = idempotency::IdempotencyKey::of("POST /v1/runs", key, request_hash);
+    let start = new.start(&app.engine, &caller, key)?;
     match prefer.wait {
         None => answer_at_once(&app, &caller, start).await,
         Some(at_most) => answer_later(&app, &caller, start, (at_most, prefer.strict)).await,
     }
-}
-
-/// What the store remembers of a request with a key.
-pub(super) fn idempotency_key(
-    route: &'static str,
-    key: Option<String>,
-    request_hash: [u8; 32],
-) -> Option<idempotency::IdempotencyKey> {
-    key.map(|key| idempotency::IdempotencyKey { route: route.to_owned(), key, request_hash })
 }
 
 fn location(run: &Run) -> String {

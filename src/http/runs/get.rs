@@ -23,6 +23,7 @@ use crate::store::runs;
 pub(super) struct GetRun {
     /// Holds the answer back until the run has ended, at most this many seconds, 0–60.
     #[serde(default)]
+    #[param(maximum = 60)]
     wait: Option<u64>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct NewMessage {
     #[serde(default = "user")]
     voice: Voice,
     /// The text, which is not blank.
-    #[schema(max_length = 65536)]
+    #[schema(max_length = 65536, pattern = r"\S")]
     text: String,
 }
 

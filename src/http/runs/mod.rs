@@ -27,6 +27,7 @@ pub(super) mod view;
 
 pub(super) use events::views_on;
 pub use slots::{StreamLimits, StreamSlots};
+pub(super) use stream_reply::{DeltaView, SnapshotView};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

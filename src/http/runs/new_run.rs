@@ -9,10 +9,12 @@ use utoipa::ToSchema;
 use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::budget::Budget;
 use crate::domain::caller::{Caller, Scope};
+use crate::domain::file::{FilePart, FileSource};
 use crate::domain::id::{RunId, ThreadId, WebhookId};
 use crate::domain::run::{OnBusy, OnDisconnect};
 use crate::domain::step::{InputPart, InputText};
-use crate::engine::{StartRun, ThreadChoice, WhichAgent};
+use crate::engine::webhooks::check_url;
+use crate::engine::{Engine, StartRun, ThreadChoice, WhichAgent};
 use crate::error::AgentlingError;
 use crate::http::agents::spec;
 use crate::http::extract::Checks;
@@ -32,7 +34,7 @@ pub(super) struct NewRun {
     #[schema(minimum = 1)]
     agent_version: Option<i32>,
     /// An agent defined by the request; exactly one of this and `agent_id` is given. One that names a secret
-    /// or an MCP server needs scope `agents:write` as well.
+    /// or an MCP server, or remembers, needs scope `agents:write` as well.
     #[serde(default)]
     agent: Option<AgentSpec>,
     /// The thread to go on with; by default a new one.
@@ -118,6 +120,7 @@ impl NewRun {
     /// Checks everything that can be known without looking anything up.
     pub(super) fn start(
         self,
+        engine: &Engine,
         caller: &Caller,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<StartRun, AgentlingError> {
@@ -127,6 +130,7 @@ impl NewRun {
         if uses_what_is_kept && !caller.may(required) {
             return Err(AgentlingError::Forbidden { required });
         }
+        check_addresses(engine, "/input", &self.input.shown())?;
         let mut checks = Checks::new();
         self.check(&mut checks);
         let input = self.input.parts();
@@ -189,7 +193,7 @@ pub(in crate::http) fn check_input(checks: &mut Checks, at: &str, input: &[Input
             InputPart::Text(part) => says_something |= !part.text.trim().is_empty(),
             InputPart::File(file) => {
                 says_something = true;
-                if let Some(flaw) = file.flaw() {
+                if let Some(flaw) = file.flaw().or_else(|| file.misfit()) {
                     let at = format!("{at}/{place}{}", flaw.pointer);
                     checks.require(false, &at, "invalid_value", flaw.message);
                 }
@@ -198,6 +202,20 @@ pub(in crate::http) fn check_input(checks: &mut Checks, at: &str, input: &[Input
     }
     let message = "must hold a file, or text that is not blank";
     checks.require(says_something, at, "invalid_value", message);
+}
+
+/// Files may lie only where the server itself may go: whoever fetches them is asked to by it.
+pub(in crate::http) fn check_addresses(
+    engine: &Engine,
+    at: &str,
+    input: &[InputPart],
+) -> Result<(), AgentlingError> {
+    for (place, part) in input.iter().enumerate() {
+        if let InputPart::File(FilePart { source: FileSource::Url(source), .. }) = part {
+            check_url(engine, &source.url, &format!("{at}/{place}/source/url"))?;
+        }
+    }
+    Ok(())
 }
 
 /// The agent that is named.

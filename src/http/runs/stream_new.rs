@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 
-use super::create::idempotency_key;
 use super::new_run::NewRun;
 use super::{client, stream_reply};
 use crate::domain::id::RunId;
@@ -12,6 +11,7 @@ use crate::http::auth::{RunsWrite, Scoped};
 use crate::http::extract::{HashedBody, IdempotencyKey};
 use crate::http::problem::Problem;
 use crate::http::reply::replayed;
+use crate::store::idempotency;
 
 /// Start a run and stream its events
 ///
@@ -34,8 +34,8 @@ pub(super) async fn stream_new(
 ) -> Result<Response, Problem> {
     let tenant = caller.tenant.clone();
     let slot = app.streams.take(&tenant)?;
-    let key = idempotency_key("POST /v1/runs/stream", key, request_hash);
-    let mut start = new.start(&caller, key)?;
+    let key = idempotency::IdempotencyKey::of("POST /v1/runs/stream", key, request_hash);
+    let mut start = new.start(&app.engine, &caller, key)?;
     // The id is made here, so that the watch begins before the run does and misses no delta.
     let id = *start.id.get_or_insert_with(|| RunId::from(app.ids.sortable()));
     let mut watch = app.engine.watch(&tenant, id);

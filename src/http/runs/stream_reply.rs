@@ -22,6 +22,7 @@ use crate::engine::feed::Partial;
 use crate::engine::{RunWatch, Seen};
 use crate::error::AgentlingError;
 use crate::http::AppState;
+use crate::store::scope;
 
 /// How long a client waits before it connects again: at least the first, and up to the second more, so
 /// that those who lose a server together do not come back together.
@@ -29,17 +30,27 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// What had arrived of the reply in flight when a stream began.
 #[derive(Debug, Serialize, ToSchema)]
-struct SnapshotView {
+#[schema(as = Snapshot)]
+pub(in crate::http) struct SnapshotView {
+    /// The turn, from 1.
     turn: u32,
+    /// The attempt, from 1.
     attempt: u32,
+    /// Its text so far.
     text: String,
+    /// Its thinking so far.
     thinking: String,
 }
 
-#[derive(Debug, Serialize)]
-struct DeltaView<'a> {
+/// A piece of the reply in flight. An attempt after it starts with nothing.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Delta)]
+pub(in crate::http) struct DeltaView<'a> {
+    /// The turn, from 1.
     turn: u32,
+    /// The attempt, from 1.
     attempt: u32,
+    /// The piece.
     text: &'a str,
 }
 
@@ -73,7 +84,9 @@ fn events(source: Source) -> impl Stream<Item = Result<Event, Infallible>> {
     futures::stream::unfold(source, move |mut source| async move {
         let lived = source.app.clock.monotonic().saturating_sub(began);
         let left = source.slot.limits().lifetime.saturating_sub(lived);
-        let next = tokio::time::timeout(left, source.next()).await;
+        // The body is read when the request has been answered, and is still its caller's.
+        let tenant = source.watch.tenant().clone();
+        let next = scope::within(&tenant, tokio::time::timeout(left, source.next())).await;
         // A stream that has lasted long enough ends as one does whose server stops.
         let next = next.unwrap_or_else(|_| source.hang_up())?;
         Some((Ok(next), source))

@@ -12,7 +12,7 @@ use crate::engine::{BadCadence, Cadence};
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::extract::Checks;
-use crate::http::runs::new_run::{RunInput, check_input};
+use crate::http::runs::new_run::{RunInput, check_addresses, check_input};
 use crate::store::agents::{self, AgentRef};
 use crate::store::threads;
 
@@ -77,6 +77,7 @@ impl NewSchedule {
         caller: &Caller,
         (id, created_at): (ScheduleId, Option<DateTime<Utc>>),
     ) -> Result<Schedule, AgentlingError> {
+        check_addresses(&app.engine, "/input", &self.input.shown())?;
         let cadence = self.check()?;
         let agent_id = self.agent(app, caller).await?;
         if let Some(thread) = self.thread_id

@@ -23,7 +23,9 @@ use crate::http::reply::Reply;
 #[schema(as = NewSecret)]
 pub(super) struct PutSecret {
     /// The value: 8–8,192 visible ASCII characters, with spaces inside of it at most. It is never shown.
-    #[schema(value_type = String, write_only)]
+    #[schema(value_type = String, write_only, min_length = 8, max_length = 8192,
+        pattern = "^[!-~]([ -~]*[!-~])?$",
+        examples("a-token-of-the-weather-service"))]
     value: SecretString,
     /// Where it may be sent, 1–16 origins: to a tool or model elsewhere it is not.
     #[schema(value_type = Vec<Origin>, min_items = 1, max_items = 16)]

@@ -1,10 +1,20 @@
 //! Secrets as callers see them.
 
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::secret::{Origin, SecretFacts, SecretName};
 use crate::http::time::Time;
+
+/// How a secret is forgotten.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeleteQuery {
+    /// Also while something names it: calls that need it fail from then on.
+    #[serde(default)]
+    pub(super) force: bool,
+}
 
 /// A secret, without its value: nobody is shown that.
 #[derive(Debug, Serialize, ToSchema)]

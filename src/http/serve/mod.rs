@@ -4,6 +4,7 @@
 //! served here.
 
 mod prompt;
+mod scan;
 mod stall;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,8 @@ pub struct Patience {
     pub grace: Duration,
     /// For a client that takes nothing of what it is sent.
     pub stall: Duration,
+    /// For the headers of a request.
+    pub headers: Duration,
 }
 
 /// Serves connections until `stop` resolves, then lets those that are busy end, but not for ever.
@@ -46,7 +49,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     patience: Patience,
 ) -> io::Result<()> {
-    let mut connections = Connections::new(router, patience.stall);
+    let mut connections = Connections::new(router, patience);
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
@@ -69,21 +72,21 @@ struct Connections {
     builder: Builder<TokioExecutor>,
     graceful: GracefulShutdown,
     open: JoinSet<()>,
-    stall: Duration,
+    patience: Patience,
 }
 
 impl Connections {
-    fn new(router: Router, stall: Duration) -> Self {
+    fn new(router: Router, patience: Patience) -> Self {
         let (graceful, open) = (GracefulShutdown::new(), JoinSet::new());
-        Self { router, builder: builder(), graceful, open, stall }
+        Self { router, builder: builder(patience.headers), graceful, open, patience }
     }
 
     fn admit(&mut self, stream: TcpStream) {
         // What has ended is forgotten here, so that the set holds no more than was open at once.
         while self.open.try_join_next().is_some() {}
         let service = TowerToHyperService::new(self.router.clone());
-        let stream = Stall::new(stream, self.stall);
-        let stream = TokioIo::new(Prompt::new(stream, limits::HEADER_READ));
+        let stream = Stall::new(stream, self.patience.stall);
+        let stream = TokioIo::new(Prompt::new(stream, self.patience.headers));
         let connection = self.builder.serve_connection(stream, service).into_owned();
         let connection = self.graceful.watch(connection);
         // How a connection ends is its client's business.
@@ -100,18 +103,23 @@ impl Connections {
 }
 
 /// The bounds of a connection. Headers between our limit and these get our answer; beyond them the
-/// parser gives up by itself.
-fn builder() -> Builder<TokioExecutor> {
+/// parser gives up by itself. An HTTP/2 client that is silent is asked whether it is there: one that has
+/// stopped amid its headers cannot say so, and is dropped.
+fn builder(headers: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits::HEADER_READ)
+        .header_read_timeout(headers)
         .max_headers(4 * limits::HEADER_COUNT);
     builder
         .http2()
         .timer(TokioTimer::new())
+        .keep_alive_interval(headers)
+        .keep_alive_timeout(headers)
         .max_concurrent_streams(limits::HTTP2_STREAMS)
+        .max_pending_accept_reset_streams(limits::HTTP2_EARLY_RESETS)
+        .max_local_error_reset_streams(limits::HTTP2_ERRORS)
         .max_header_list_size(limits::HTTP2_HEADER_BYTES);
     builder
 }

@@ -26,7 +26,7 @@ struct Server {
 
 /// Runs a client beside a server; both have ended when it returns.
 async fn with_server<T>(grace: Duration, client: impl AsyncFnOnce(&Server) -> T) -> T {
-    with_patience(Patience { grace, stall: HOUR }, client).await
+    with_patience(Patience { grace, stall: HOUR, headers: HOUR }, client).await
 }
 
 async fn with_patience<T>(patience: Patience, client: impl AsyncFnOnce(&Server) -> T) -> T {
@@ -159,7 +159,7 @@ async fn a_client_that_says_nothing_is_dropped() {
 
 #[tokio::test]
 async fn a_client_that_does_not_take_its_answer_is_dropped() {
-    let patience = Patience { grace: HOUR, stall: Duration::from_millis(100) };
+    let patience = Patience { stall: Duration::from_millis(100), grace: HOUR, headers: HOUR };
     let taken = with_patience(patience, async |server| {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();

@@ -31,6 +31,7 @@ pub(super) struct NewStep {
     /// What it is.
     kind: NewStepKind,
     /// The text, which is not blank.
+    #[schema(pattern = r"\S")]
     text: String,
 }
 

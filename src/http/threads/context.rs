@@ -20,7 +20,7 @@ use crate::store::operator;
 pub(super) struct NewContext {
     /// The text, which is not blank; null withdraws the block.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(required = true)]
+    #[schema(required = true, pattern = r"\S")]
     text: Option<String>,
 }
 

@@ -13,8 +13,9 @@ use crate::store::erasure;
 /// Delete a thread
 ///
 /// It is erased: its runs, their history, events and requests, what endpoints were to be told of them,
-/// and the idempotency keys that lead to them. Its id and those of its runs answer 410 from then on.
-/// Deleting it again changes nothing. A thread whose steps forks share stays until they are deleted.
+/// the idempotency keys that lead to them, and the threads of their sub-runs, unless these were gone on with.
+/// Its id and those of its runs answer 410 from then on. Deleting it again changes nothing. It stays while one
+/// of these runs is active. A thread whose steps forks share stays until they are deleted.
 #[utoipa::path(delete, path = "/v1/threads/{thread_id}", tag = "threads",
     operation_id = "threads_delete",
     params(("thread_id" = String, Path, description = "The thread")),

@@ -105,6 +105,10 @@ fn refusal(refused: &Forked) -> AgentlingError {
             let message = format!("a step of kind `{kind}` cannot be edited so");
             AgentlingError::invalid(&format!("/edits/{place}"), "invalid_value", &message)
         }
+        Forked::Erased(place) => {
+            let pointer = format!("/edits/{place}/seq");
+            AgentlingError::invalid(&pointer, "invalid_value", "names a step that was erased")
+        }
         Forked::TooManySegments => {
             let message = format!("would be put together from more than {MAX_SEGMENTS} stretches");
             AgentlingError::invalid("/edits", "too_many", &message)

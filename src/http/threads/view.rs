@@ -3,8 +3,10 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::memory::NotesView;
 use crate::domain::agent::Metadata;
 use crate::domain::id::ThreadId;
+use crate::domain::memory::Notes;
 use crate::domain::redaction::RedactionChannel;
 use crate::domain::thread::{Announce, ForkPoint, FramingPolicy, Thread};
 use crate::http::AppState;
@@ -37,6 +39,9 @@ pub(super) struct ThreadView {
     created_at: Time,
     /// When its labels or its memory were last set.
     updated_at: Time,
+    /// What was mended in the memory document; only where it was loaded with `repair=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repairs: Option<NotesView>,
 }
 
 /// Where a thread was forked from another one, which may be gone.
@@ -67,7 +72,13 @@ impl ThreadView {
                 .map(|ForkPoint { thread_id, at_seq }| ForkPointView { thread_id, at_seq }),
             created_at: thread.created_at.into(),
             updated_at: thread.updated_at.into(),
+            repairs: None,
         }
+    }
+
+    /// The same with what was mended in the memory that was loaded.
+    pub(super) fn mended(self, repairs: Option<Notes>) -> Self {
+        Self { repairs: repairs.map(NotesView::from), ..self }
     }
 }
 

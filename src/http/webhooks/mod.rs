@@ -23,6 +23,7 @@ use crate::domain::webhook::Webhook;
 use crate::error::AgentlingError;
 use crate::store;
 
+pub(in crate::http) use wording::sample;
 pub use wording::wording;
 
 /// The endpoints.

@@ -21,11 +21,12 @@ const URL_CHARS: usize = 2_048;
 #[serde(deny_unknown_fields)]
 pub(super) struct NewWebhook {
     /// Where events are posted to. What holds for the URLs of tools holds for it.
-    #[schema(examples("https://example.com/hooks/agentling"), max_length = 2048)]
+    #[schema(examples("https://example.com/hooks/agentling"), min_length = 1, max_length = 2048)]
     url: String,
     /// Which events; by default the ends of runs and their waiting for somebody. Events are those that
     /// are about a run as a whole, except `run.started`.
     #[serde(default)]
+    #[schema(min_items = 1)]
     events: Option<Vec<EventName>>,
     /// Whether it is told of every run of the tenant, or only of runs that name it as their `webhook`.
     #[serde(default = "yes")]

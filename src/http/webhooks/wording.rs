@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::domain::event::EventName;
 use crate::domain::id::RunId;
@@ -47,6 +49,22 @@ impl Wording for Words {
     }
 }
 
+fn written(body: &Body) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(body)
+}
+
+/// The body of a delivery that nobody gets, with this data in it.
+pub(in crate::http) fn sample(data: Value) -> String {
+    let body = Body {
+        event: EventName::RunCompleted,
+        timestamp: DateTime::<Utc>::UNIX_EPOCH.into(),
+        run_id: RunId::from(Uuid::nil()),
+        event_id: 1,
+        data,
+    };
+    String::from_utf8(written(&body).unwrap_or_default()).unwrap_or_default()
+}
+
 async fn body(app: &AppState, due: &DueDelivery) -> Result<Option<Vec<u8>>, AgentlingError> {
     let Some(run) = runs::get(&app.store, &due.tenant, due.run).await? else { return Ok(None) };
     // The one behind it is read too: what a run was asked is in the step that is recorded with it.
@@ -65,5 +83,5 @@ async fn body(app: &AppState, due: &DueDelivery) -> Result<Option<Vec<u8>>, Agen
         event_id: event.seq,
         data: view.data_value(),
     };
-    serde_json::to_vec(&body).map(Some).map_err(|error| AgentlingError::internal(error.to_string()))
+    written(&body).map(Some).map_err(|error| AgentlingError::internal(error.to_string()))
 }

@@ -12,6 +12,7 @@ mod pattern;
 mod placeholder;
 mod rules;
 mod scan;
+mod shapes;
 mod step;
 mod stream;
 mod sweep;
@@ -30,6 +31,7 @@ use crate::domain::redaction::RedactionChannel;
 use crate::domain::run::RunFacts;
 use crate::domain::step::StepContent;
 use crate::domain::tool::ToolOutcome;
+use crate::domain::wait::CallAnswer;
 use placeholder::{Mark, Marks};
 use rules::{Matcher, Rule, bit};
 use scan::{Hit, Scan};
@@ -88,6 +90,11 @@ impl Redactor {
     /// A redactor that changes nothing.
     pub fn none() -> Self {
         Self::new([], PlaceholderKey::of(&[0; 32], ""))
+    }
+
+    /// A redactor of what looks like a credential, for where no other is at hand.
+    pub fn of_shapes() -> Self {
+        Self::new([&RuleSet::shapes()], PlaceholderKey::of(&[0; 32], ""))
     }
 
     /// Whether it changes nothing, whatever the text.
@@ -247,6 +254,20 @@ impl Redactor {
     pub fn outcome(&self, channel: RedactionChannel, outcome: &mut ToolOutcome) {
         let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
         Editor { redactor: self, channel, tools, tally }.outcome(outcome);
+    }
+
+    /// Redacts what a caller or a tool answers to a call, for a channel.
+    pub fn answer(&self, channel: RedactionChannel, answer: &mut CallAnswer) {
+        let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
+        let mut editor = Editor { redactor: self, channel, tools, tally };
+        match answer {
+            CallAnswer::Succeeded { output: Some(output) } => editor.output(output),
+            CallAnswer::Failed { error } => editor.failure(error),
+            CallAnswer::Succeeded { output: None }
+            | CallAnswer::Retry
+            | CallAnswer::Approved { .. }
+            | CallAnswer::Denied { .. } => {}
+        }
     }
 
     /// Redacts what a run answered or why it failed, for a channel.

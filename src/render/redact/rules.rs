@@ -6,6 +6,7 @@ use regex::Regex;
 
 use super::forms;
 use super::scan::Words;
+use super::shapes;
 use crate::domain::redaction::{
     PLACEHOLDER_START, RedactionChannel, RedactionRule, SECRET_RULE, every_channel, pattern_regex,
 };
@@ -69,6 +70,26 @@ impl RuleSet {
             stand_in: Some(format!("{PLACEHOLDER_START}{SECRET_RULE}:{name}]")),
         };
         Self(secrets.into_iter().map(|secret| Arc::new(rule(secret))).collect())
+    }
+
+    /// What credentials look like, on every way out. The name of a shape stands in the place of what has
+    /// it: a number would let guesses at short ones be checked.
+    pub fn shapes() -> Self {
+        let channels = every_channel().into_iter().map(bit).sum();
+        let rule = |(name, regex)| Rule {
+            name: format!("{SECRET_RULE}:{name}"),
+            channels,
+            matcher: Matcher::Pattern(regex),
+            stand_in: Some(format!("{PLACEHOLDER_START}{SECRET_RULE}:{name}]")),
+        };
+        Self(shapes::shapes().map(|shape| Arc::new(rule(shape))).collect())
+    }
+
+    /// These and others behind them.
+    #[must_use]
+    pub fn and(mut self, others: &Self) -> Self {
+        self.0.extend(others.0.iter().cloned());
+        self
     }
 
     /// Whether there are none.

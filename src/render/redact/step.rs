@@ -18,7 +18,7 @@ use crate::domain::run::RunFacts;
 use crate::domain::step::{
     ActionStep, ErrorDetail, FinalStep, InputPart, RetryContent, RetryStep, StepContent,
 };
-use crate::domain::tool::{JsonOutput, ToolOutcome, ToolOutput};
+use crate::domain::tool::{JsonOutput, ToolFailure, ToolOutcome, ToolOutput};
 
 /// Edits a copy of what is stored.
 pub(super) struct Editor<'a> {
@@ -172,16 +172,25 @@ impl Editor<'_> {
 
     pub(super) fn outcome(&mut self, outcome: &mut ToolOutcome) {
         self.tool(&mut outcome.name);
-        match &mut outcome.output {
-            Some(ToolOutput::Text(output)) => self.text(&mut output.text),
-            Some(ToolOutput::Json(output)) => self.json_output(output),
-            None => {}
+        if let Some(output) = &mut outcome.output {
+            self.output(output);
         }
         outcome.files.iter_mut().for_each(|file| self.file(file));
         if let Some(failure) = &mut outcome.error {
-            self.text(&mut failure.r#type);
-            self.text(&mut failure.message);
+            self.failure(failure);
         }
+    }
+
+    pub(super) fn output(&mut self, output: &mut ToolOutput) {
+        match output {
+            ToolOutput::Text(output) => self.text(&mut output.text),
+            ToolOutput::Json(output) => self.json_output(output),
+        }
+    }
+
+    pub(super) fn failure(&mut self, failure: &mut ToolFailure) {
+        self.text(&mut failure.r#type);
+        self.text(&mut failure.message);
     }
 
     /// A file that comes as bytes becomes text when it has to change: all of it when its bytes are text,

@@ -27,13 +27,22 @@ pub struct StreamRedactor {
     /// What has not been written yet, and where it begins.
     held: String,
     base: usize,
+    replaced: Tally,
 }
 
 impl StreamRedactor {
     /// For a text that has not begun.
     pub fn new(redactor: Arc<Redactor>, channel: RedactionChannel) -> Self {
         let scan = Scan::new(&redactor.rules.words, bit(channel));
-        Self { redactor, channel, scan, sweep: Sweep::default(), held: String::new(), base: 0 }
+        Self {
+            redactor,
+            channel,
+            scan,
+            sweep: Sweep::default(),
+            held: String::new(),
+            base: 0,
+            replaced: Tally::new(),
+        }
     }
 
     /// Takes a piece; answers what can go out.
@@ -48,9 +57,15 @@ impl StreamRedactor {
     }
 
     /// What is left when the text is over.
-    pub fn finish(mut self) -> String {
+    pub fn finish(self) -> String {
+        self.finish_telling().0
+    }
+
+    /// The same, and whether anything of the text was replaced.
+    pub fn finish_telling(mut self) -> (String, bool) {
         let end = self.window().end();
-        self.write(end, false)
+        let rest = self.write(end, false);
+        (rest, !self.replaced.is_empty())
     }
 
     /// How many bytes at the end of what came so far may be the beginning of a known value.
@@ -89,7 +104,7 @@ impl StreamRedactor {
         sort(&mut hits);
         let mut out = String::new();
         let window = Window { text: &self.held, base: self.base };
-        self.sweep.write(&redactor, (window, upto), &hits, (&mut out, &mut Tally::new()));
+        self.sweep.write(&redactor, (window, upto), &hits, (&mut out, &mut self.replaced));
         self.forget(upto);
         out
     }

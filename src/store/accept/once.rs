@@ -98,7 +98,7 @@ pub(super) async fn accept(
         && let Some(before) = idempotency::claim(&mut tx, tenant, key, new.run.id.uuid()).await?
     {
         drop(tx);
-        let run = get(store, tenant, before).await?;
+        let run = get(store, tenant, RunId::from(before)).await?;
         return Ok(run.map_or(Accepted::NoSuchThread, Accepted::Replayed));
     }
     if let Some(refusal) = refusal::of(&mut tx, tenant, new).await? {

@@ -167,7 +167,7 @@ pub async fn wake(store: &Store) -> Result<u64, StoreError> {
           WHERE w.tenant_id = l.tenant_id
             AND w.run_id = l.run_id"
     )
-    .execute(store.critical())
+    .execute(store.system().critical())
     .await
     .map_err(StoreError::of_write)?;
     Ok(done.rows_affected())

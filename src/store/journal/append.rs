@@ -153,6 +153,10 @@ async fn execute(store: &Store, guard: &Guard, batch: &Batch) -> Result<bool, St
             let end = (&batch.facts, batch.now);
             sub_runs::answer(&mut tx, &guard.tenant, parent, end).await?;
         }
+        if is_stored && !batch.given_up.is_empty() {
+            let calls = (guard.run, batch.given_up.as_slice());
+            sub_runs::give_up(&mut tx, &guard.tenant, calls, batch.now).await?;
+        }
         if is_stored {
             tx.commit().await.map_err(StoreError::of_write)?;
         }

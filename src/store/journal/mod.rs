@@ -87,6 +87,8 @@ pub struct Batch {
     pub pins: Option<Pins>,
     /// The runs that its calls start.
     pub sub_runs: Vec<NewRun>,
+    /// Calls that nobody waits for any more although the runs that they started have not ended.
+    pub given_up: Vec<CallId>,
     /// Who is told when the run ends with it.
     pub parent: Option<Parent>,
 }
@@ -94,7 +96,9 @@ pub struct Batch {
 impl Batch {
     /// Whether other runs may go on because of it.
     pub fn concerns_others(&self) -> bool {
-        !self.sub_runs.is_empty() || (self.parent.is_some() && self.facts.status.is_ended())
+        !self.sub_runs.is_empty()
+            || !self.given_up.is_empty()
+            || (self.parent.is_some() && self.facts.status.is_ended())
     }
 }
 

@@ -5,19 +5,28 @@ use std::time::Duration;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde_json::{Value, json};
 
-use super::loss::Loss;
 use super::pool::{McpClients, Reach, Unfound};
 use super::{content, pool::ServersUnread};
 use crate::domain::mcp::PinnedTool;
-use crate::domain::tool::{EffectClass, OutcomeKind, ToolCallError};
+use crate::domain::tool::{EffectClass, OutcomeKind};
 use crate::egress::Clients;
-use crate::tools::CallRequest;
+use crate::tools::loss::{Loss, failure};
 use crate::tools::mask::Mask;
 use crate::tools::response::Output;
 use crate::tools::secrets::Vault;
+use crate::tools::{CallRequest, Came, Voice};
 
-/// How often a call is sent that may be repeated, or that nothing was done about.
-const SENDS: u32 = 2;
+/// How often a call is tried that may be repeated, or that nothing was done about.
+const TRIES: u32 = 2;
+
+/// How far a call has got.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sends {
+    /// How often it was sent.
+    n_sent: u32,
+    /// Whether it is being sent, or its answer waited for.
+    is_under_way: bool,
+}
 
 /// A tool of a server, ready to be called.
 #[derive(Debug, Clone)]
@@ -28,9 +37,6 @@ pub(in crate::tools) struct McpCall {
     pub(in crate::tools) effect: EffectClass,
     timeout: Duration,
 }
-
-/// What came of a call, and what takes the secrets out of it that were sent.
-pub(in crate::tools) type Came = (Result<Output, ToolCallError>, Mask);
 
 impl McpCall {
     pub(in crate::tools) fn of(tool: &PinnedTool, agent_timeout_ms: u64) -> Self {
@@ -52,14 +58,21 @@ impl McpCall {
     ) -> Came {
         let deadline = tokio::time::Instant::now() + self.timeout;
         let found = servers.find((vault, &self.server));
+        let mut sends = Sends::default();
         let reach = match tokio::time::timeout_at(deadline, found).await {
             Ok(Ok(reach)) => reach,
-            Ok(Err(unfound)) => return (Err(self.unfound(unfound)), Mask::NONE),
-            Err(_) => return (Err(self.timed_out()), Mask::NONE),
+            Ok(Err(unfound)) => return self.came(Err(self.unfound(unfound)), Mask::NONE, sends),
+            Err(_) => return self.came(Err(self.late(sends)), Mask::NONE, sends),
         };
-        let exchange = self.exchange((servers, clients), &reach, (call, arguments));
+        let exchange = self.exchange((servers, clients), &reach, (call, arguments), &mut sends);
         let result = tokio::time::timeout_at(deadline, exchange).await;
-        (result.unwrap_or_else(|_| Err(self.timed_out())), reach.mask)
+        let result = result.unwrap_or_else(|_| Err(self.late(sends)));
+        self.came(result, reach.mask, sends)
+    }
+
+    fn came(&self, result: Result<Output, Loss>, mask: Mask, sends: Sends) -> Came {
+        let result = result.map_err(|loss| loss.into_error(self.effect));
+        Came { result, mask, n_sent: sends.n_sent, voice: Voice::McpServer }
     }
 
     async fn exchange(
@@ -67,19 +80,20 @@ impl McpCall {
         (servers, clients): (&McpClients, &Clients),
         reach: &Reach<'_>,
         (call, arguments): (&CallRequest, &str),
-    ) -> Result<Output, ToolCallError> {
+        sends: &mut Sends,
+    ) -> Result<Output, Loss> {
         let arguments: JsonObject = serde_json::from_str(arguments).map_err(|_| {
-            failure(OutcomeKind::Execution, "InvalidTool", "the arguments are not sendable".into())
+            failure(OutcomeKind::Execution, "InvalidTool", "the arguments are not sendable")
         })?;
         let may_repeat = self.effect != EffectClass::AtMostOnce;
-        let mut n_sent = 0;
+        let mut n_tries = 0;
         loop {
-            n_sent += 1;
-            let sent = self.once((servers, clients), reach, (call, &arguments)).await;
+            n_tries += 1;
+            let sent = self.once((servers, clients), reach, (call, &arguments), sends).await;
             match sent {
                 Ok(result) => return content::read(&self.name, &result, &reach.mask),
-                Err(loss) if n_sent < SENDS && may_send_again(&loss, may_repeat) => {}
-                Err(loss) => return Err(loss.into_error(may_repeat)),
+                Err(loss) if n_tries < TRIES && may_send_again(&loss, may_repeat) => {}
+                Err(loss) => return Err(loss),
             }
         }
     }
@@ -89,23 +103,36 @@ impl McpCall {
         (servers, clients): (&McpClients, &Clients),
         reach: &Reach<'_>,
         (call, arguments): (&CallRequest, &JsonObject),
+        sends: &mut Sends,
     ) -> Result<CallToolResult, Loss> {
         let (session, _) = servers.patient_session(clients, reach).await?;
+        sends.is_under_way = true;
+        sends.n_sent += 1;
         let came = session.call(&self.remote, arguments.clone(), meta(call)).await;
-        if matches!(came, Err(Loss::NotSent(_) | Loss::Lost)) {
+        sends.is_under_way = false;
+        let is_unsent = came.as_ref().is_err_and(Loss::is_unsent);
+        sends.n_sent -= u32::from(is_unsent);
+        let is_over = |loss: &Loss| {
+            matches!(loss, Loss::NotSent(_) | Loss::NoSession | Loss::Lost | Loss::Nowhere)
+        };
+        if came.as_ref().is_err_and(is_over) {
             servers.forget(reach.key, &session).await;
         }
         came
     }
 
-    fn timed_out(&self) -> ToolCallError {
-        let bound = self.timeout.as_secs_f64();
-        let message = format!("tool '{}' exceeded its {bound}s timeout", self.name);
-        failure(OutcomeKind::Timeout, "Timeout", message)
+    /// The time of the call is over. What is under way may have been sent.
+    fn late(&self, sends: Sends) -> Loss {
+        let (tool, bound) = (self.name.clone(), self.timeout);
+        if sends.is_under_way {
+            Loss::Late { tool, bound }
+        } else {
+            Loss::TooLateToSend { tool, bound }
+        }
     }
 
-    fn unfound(&self, unfound: Unfound) -> ToolCallError {
-        match unfound {
+    fn unfound(&self, unfound: Unfound) -> Loss {
+        let error = match unfound {
             Unfound::Missing => {
                 let message =
                     format!("the MCP server '{}' is not registered any more", self.server);
@@ -115,13 +142,14 @@ impl McpCall {
                 failure(OutcomeKind::Execution, "McpServerGone", ServersUnread.to_string())
             }
             Unfound::Secret(error) => error,
-        }
+        };
+        Loss::Unmade(error)
     }
 }
 
-/// What was not sent may be sent, and what was sent only where its class says so.
+/// What was not done may be sent again, and what may have been only where its class says so.
 const fn may_send_again(loss: &Loss, may_repeat: bool) -> bool {
-    loss.is_unsent() || (may_repeat && matches!(loss, Loss::Lost))
+    loss.is_undone() || (may_repeat && matches!(loss, Loss::Lost | Loss::Nowhere))
 }
 
 /// By what a server can tell a call that is repeated, and a worker that is stale.
@@ -131,8 +159,4 @@ fn meta(call: &CallRequest) -> JsonObject {
         ("agentling/fence", json!(call.epoch)),
     ];
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-const fn failure(kind: OutcomeKind, type_name: &'static str, message: String) -> ToolCallError {
-    ToolCallError { kind, type_name, message }
 }

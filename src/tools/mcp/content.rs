@@ -6,22 +6,19 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::domain::file::{FileBytes, FilePart, FileSource, ending_of, is_media_type, is_textual};
 use crate::domain::line::single_line;
-use crate::domain::tool::{OutcomeKind, ToolCallError};
 use crate::tools::http::MAX_BODY;
+use crate::tools::loss::Loss;
 use crate::tools::mask::Mask;
 use crate::tools::response::Output;
 
 /// Reads a result of a tool, under the name that the model knows the tool by. The mask takes what the call
 /// was sent with out of files; texts are masked with the outcome.
-pub(super) fn read(
-    tool: &str,
-    result: &CallToolResult,
-    mask: &Mask,
-) -> Result<Output, ToolCallError> {
+pub(super) fn read(tool: &str, result: &CallToolResult, mask: &Mask) -> Result<Output, Loss> {
     let size = serde_json::to_string(result).map_or(usize::MAX, |text| text.len());
     // Base64 makes a file a third longer than it is.
     if size > MAX_BODY / 3 * 4 {
-        return Err(execution("ResponseTooLarge", "the tool's answer is larger than allowed"));
+        let text = "the tool's answer is larger than allowed".to_owned();
+        return Err(Loss::Unread { type_name: "ResponseTooLarge", text });
     }
     let mut parts = Parts { texts: Vec::new(), files: Vec::new(), mask };
     for block in &result.content {
@@ -29,14 +26,11 @@ pub(super) fn read(
     }
     if result.is_error == Some(true) {
         let said = parts.texts.join("\n");
-        let said = if said.is_empty() { "the tool says that it failed" } else { &said };
-        return Err(execution("ToolError", said));
+        let is_silent = said.is_empty();
+        let text = if is_silent { "the tool says that it failed".to_owned() } else { said };
+        return Err(Loss::Refused { type_name: "ToolError", text });
     }
     Ok(parts.into_output(result))
-}
-
-fn execution(type_name: &'static str, text: &str) -> ToolCallError {
-    ToolCallError { kind: OutcomeKind::Execution, type_name, message: text.to_owned() }
 }
 
 struct Parts<'m> {
@@ -126,7 +120,7 @@ mod tests {
     use super::*;
     use crate::domain::tool::ToolOutput;
 
-    fn read_json(result: Value) -> Result<Output, ToolCallError> {
+    fn read_json(result: Value) -> Result<Output, Loss> {
         read("shot", &serde_json::from_value(result).unwrap(), &Mask::NONE)
     }
 
@@ -184,15 +178,16 @@ mod tests {
     fn a_result_that_says_it_is_an_error_is_a_failure_of_the_tool() {
         let failed =
             json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
-        let error = read_json(failed).unwrap_err();
-        assert_eq!((error.kind, error.message.as_str()), (OutcomeKind::Execution, "no such file"));
+        let refused = |text: &str| Loss::Refused { type_name: "ToolError", text: text.to_owned() };
+        assert_eq!(read_json(failed).unwrap_err(), refused("no such file"));
         let silent = read_json(json!({"content": [], "isError": true})).unwrap_err();
-        assert_eq!(silent.message, "the tool says that it failed");
+        assert_eq!(silent, refused("the tool says that it failed"));
     }
 
     #[test]
     fn a_result_that_is_too_large_is_a_failure() {
         let large = json!({"content": [{"type": "text", "text": "x".repeat(MAX_BODY / 3 * 4)}]});
-        assert_eq!(read_json(large).unwrap_err().type_name, "ResponseTooLarge");
+        let loss = read_json(large).unwrap_err();
+        assert!(matches!(loss, Loss::Unread { type_name: "ResponseTooLarge", .. }), "{loss:?}");
     }
 }

@@ -5,6 +5,7 @@
 
 mod call;
 mod content;
+mod lenient;
 mod loss;
 mod pins;
 mod pool;

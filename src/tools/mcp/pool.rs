@@ -9,7 +9,6 @@ use rmcp::model::Tool;
 use tokio::sync::Mutex as AsyncMutex;
 use url::Url;
 
-use super::loss::Loss;
 use super::session::{Session, Target};
 use super::stdio;
 use super::vet;
@@ -20,6 +19,7 @@ use crate::domain::mcp::{CONNECT_TIMEOUT_MS, Listing, McpServerSpec, McpUnavaila
 use crate::domain::tool::ToolCallError;
 use crate::egress::Clients;
 use crate::tools::headers::Headers;
+use crate::tools::loss::Loss;
 use crate::tools::mask::Mask;
 use crate::tools::secrets::Vault;
 
@@ -99,16 +99,25 @@ impl McpClients {
         Self { source, programs, clock, slots: Mutex::default() }
     }
 
+    /// The program of the operator's that a tenant knows by a name.
+    pub(in crate::tools) fn program(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Option<&Arc<McpProgram>> {
+        let is_it = |program: &&Arc<McpProgram>| {
+            program.spec.name == name && stdio::serves(program, tenant)
+        };
+        self.programs.iter().find(is_it)
+    }
+
     /// Where a server is reached, and what it is sent.
     pub(super) async fn find<'a>(
         &self,
         (vault, name): (Vault<'a>, &'a str),
     ) -> Result<Reach<'a>, Unfound> {
         let tenant = vault.tenant;
-        let is_it = |program: &&Arc<McpProgram>| {
-            program.spec.name == name && stdio::serves(program, tenant)
-        };
-        if let Some(program) = self.programs.iter().find(is_it) {
+        if let Some(program) = self.program(tenant, name) {
             let (target, spec) = (Target::Stdio(Arc::clone(program)), program.spec.clone());
             let mask = Mask::of_environment(&program.env);
             return Ok(Reach { key: (tenant, name), target, spec, mask });
@@ -159,7 +168,7 @@ impl McpClients {
     ) -> Result<(Arc<Session>, bool), Loss> {
         for pause in PAUSES {
             match self.session(clients, reach).await {
-                Err(loss) if loss.is_unsent() => tokio::time::sleep(pause).await,
+                Err(loss) if loss.is_undone() => tokio::time::sleep(pause).await,
                 begun => return begun,
             }
         }

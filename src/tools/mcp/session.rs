@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, Implementation,
-    InitializeRequestParams, JsonObject, PaginatedRequestParams, Tool,
+    InitializeRequestParams, JsonObject, PaginatedRequestParams, ProtocolVersion, Tool,
 };
 use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -15,13 +15,14 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use url::Url;
 
-use super::loss::{Loss, of_service, of_start};
+use super::loss::{of_service, of_start};
 use super::stdio;
 use super::wire::{Guarded, MAX_MESSAGE};
 use crate::config::McpProgram;
 use crate::domain::line::single_line;
 use crate::domain::mcp::McpServerInfo;
 use crate::egress::Clients;
+use crate::tools::loss::Loss;
 
 /// Pages of a list that are read.
 const MAX_PAGES: usize = 32;
@@ -29,6 +30,8 @@ const MAX_PAGES: usize = 32;
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 /// Entries of a list that are read.
 const MAX_LISTED: usize = 1_024;
+/// Characters of a version of the protocol that are told.
+const MAX_VERSION: usize = 32;
 /// How often, and how soon, an answer that broke off is asked for again where its server keeps it. The
 /// request itself is not repeated.
 const RESUMPTIONS: usize = 2;
@@ -95,7 +98,7 @@ impl Session {
             }
         };
         let service = service.map_err(|error| of_start(&error))?;
-        let info = info_of(&service);
+        let info = info_of(&service)?;
         Ok(Self { service, target, info })
     }
 
@@ -169,12 +172,20 @@ async fn over_http(
     Plain.serve(StreamableHttpClientTransport::with_client(client, config)).await
 }
 
-fn info_of(service: &RunningService<RoleClient, Plain>) -> McpServerInfo {
-    let Some(info) = service.peer().peer_info() else { return McpServerInfo::default() };
+/// What a server says of itself. One that answers with a version of the protocol that nobody knows is not
+/// understood, whatever it says.
+fn info_of(service: &RunningService<RoleClient, Plain>) -> Result<McpServerInfo, Loss> {
+    let Some(info) = service.peer().peer_info() else { return Ok(McpServerInfo::default()) };
+    let version = single_line(info.protocol_version.as_str());
+    if !ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) {
+        let version: String = version.chars().take(MAX_VERSION).collect();
+        let text = format!("the server speaks version '{version}' of MCP, which is not known");
+        return Err(Loss::Refused { type_name: "UnknownProtocolVersion", text });
+    }
     let own = info.server_info.as_ref();
-    McpServerInfo {
+    Ok(McpServerInfo {
         name: single_line(own.map_or("", |own| &own.name)),
         version: single_line(own.map_or("", |own| &own.version)),
-        protocol_version: single_line(info.protocol_version.as_str()),
-    }
+        protocol_version: version,
+    })
 }

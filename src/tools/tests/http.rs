@@ -1,6 +1,7 @@
 //! Calls that go out, and what becomes of every kind of answer.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -128,7 +129,7 @@ async fn json_is_kept_as_it_came_or_cut_to_the_output_path() {
     assert_eq!(json_of(&whole).to_string(), r#"{"z":1,"a":{"b":["x",{"c":true}]}}"#);
     let part = answered(&json!({"output_path": "/a/b/1"}), &bytes).await;
     assert_eq!(json_of(&part), &json!({"c": true}));
-    let missing = answered(&json!({"output_path": "/a/q"}), &bytes).await;
+    let missing = answered(&json!({"output_path": "/a/q", "effect": "pure"}), &bytes).await;
     let (kind, name, message) = failed(&missing);
     assert_eq!((kind, name), (OutcomeKind::Execution, "InvalidResponse"));
     assert_eq!(message, "the tool's answer has nothing at \"/a/q\"");
@@ -178,7 +179,7 @@ async fn a_body_at_the_bound_is_taken_and_one_beyond_is_refused() {
     assert_eq!(text(&full).len(), BOUND);
     let beyond = answered(&json!({}), &answer("200 OK", "", &vec![b'x'; BOUND + 1])).await;
     let (kind, name, _) = failed(&beyond);
-    assert_eq!((kind, name), (OutcomeKind::Execution, "ResponseTooLarge"));
+    assert_eq!((kind, name), (OutcomeKind::InDoubt, "ResponseTooLarge"));
 }
 
 /// A gzip member of one zero and `repeats` copies of 258 zeros, in 13 bits each, without its end.
@@ -212,7 +213,8 @@ async fn headers_beyond_their_bound_are_refused() {
 async fn a_tool_that_does_not_answer_in_time_is_a_timeout() {
     let server = Server::start().await;
     let toolbox = toolbox(std::slice::from_ref(&server.host));
-    let declared = tool(&server.url("/"), &json!({}), &json!({"timeout_ms": 20}));
+    let fields = json!({"timeout_ms": 20, "effect": "pure"});
+    let declared = tool(&server.url("/"), &json!({}), &fields);
     let spec = agent(&json!([declared]), &json!({"redact_errors": true}));
     let tools = toolbox.toolset(&spec);
     let call = request("probe", &json!({}));
@@ -251,6 +253,85 @@ async fn a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt
                 effect == "at_most_once"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_leaves_only_an_at_most_once_call_in_doubt() {
+    let line = format!("x-long: {}\r\n", "x".repeat(64 * 1024));
+    let gzip = "content-encoding: gzip\r\n";
+    let path = json!({"output_path": "/a"});
+    for (status, headers, body, fields, what) in [
+        ("200 OK", line.as_str(), b"".to_vec(), json!({}), "the headers of the tool's answer are"),
+        (
+            "200 OK",
+            "",
+            vec![b'x'; 4 * 1024 * 1024 + 1],
+            json!({}),
+            "the body of the tool's answer is",
+        ),
+        ("200 OK", gzip, zeros(17_000), json!({}), "the unpacked body of the tool's answer is"),
+        (
+            "201 Created",
+            gzip,
+            b"plain".to_vec(),
+            json!({}),
+            "is packed in a way that cannot be read",
+        ),
+        ("200 OK", "", b"<html>".to_vec(), path.clone(), "the tool did not answer JSON"),
+        ("200 OK", "", b"{}".to_vec(), path, "has nothing at \"/a\""),
+    ] {
+        for (effect, kind) in
+            [("at_most_once", OutcomeKind::InDoubt), ("idempotent", OutcomeKind::Execution)]
+        {
+            let mut fields = fields.clone();
+            fields["effect"] = json!(effect);
+            let outcome = answered(&fields, &answer(status, headers, &body)).await;
+            let (told, _, message) = failed(&outcome);
+            assert_eq!(told, kind, "{what}: {message}");
+            assert!(message.contains(what), "{what}: {message}");
+            let is_open = message.contains("must be verified before it is repeated");
+            assert_eq!(is_open, effect == "at_most_once", "{message}");
+        }
+    }
+    // A status that says that it failed is an answer, however large what comes with it is.
+    let outcome = answered(&json!({}), &answer("500 Oh", &line, b"no")).await;
+    assert_eq!(failed(&outcome).0, OutcomeKind::Execution);
+    assert_eq!(failed(&outcome).2, "the tool answered with status 500");
+}
+
+#[tokio::test]
+async fn a_timeout_leaves_an_at_most_once_call_in_doubt_once_there_was_a_connection() {
+    let server = Server::start().await;
+    // The backlog of this one is full, so that a connection to it is never made.
+    let full = tokio::net::TcpSocket::new_v4().unwrap();
+    full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let full = full.listen(1).unwrap();
+    let address = full.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(Ok(stream)) =
+        tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(address))
+            .await
+    {
+        waiting.push(stream);
+    }
+    let toolbox = toolbox(&[server.host.clone(), address.to_string()]);
+    for (url, kind, name) in [
+        (server.url("/"), OutcomeKind::InDoubt, "Timeout"),
+        (format!("http://{address}/"), OutcomeKind::Execution, "ConnectError"),
+    ] {
+        let declared = tool(&url, &json!({}), &json!({"timeout_ms": 300}));
+        let tools = toolbox.toolset(&agent(&json!([declared]), &json!({})));
+        let call = request("probe", &json!({}));
+        let outcome = tokio::select! {
+            outcome = toolbox.call(&tools, &call) => outcome,
+            never = server.hang() => never,
+        };
+        let (told, type_name, message) = failed(&outcome);
+        assert_eq!((told, type_name), (kind, name), "{message}");
+        assert!(message.contains("its 0.3s timeout"), "{message}");
+        let is_open = message.contains("it may or may not have taken effect");
+        assert_eq!(is_open, kind == OutcomeKind::InDoubt, "{message}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod body;
 mod hostile;
 mod http;
+mod memory;
 mod plan;
 mod response;
 mod schema;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use super::secrets::NoSecrets;
 use super::{CallRequest, Toolbox};
 use crate::clock::Clock;
-use crate::domain::agent::AgentSpec;
+use crate::domain::agent::{AgentSpec, Metadata};
 use crate::domain::id::{CallId, TenantId};
 use crate::domain::message::Reply;
 use crate::egress::EgressPolicy;
@@ -80,6 +81,7 @@ fn request(name: &str, arguments: &Value) -> CallRequest {
         arguments: arguments.to_string(),
         attempt: 1,
         epoch: 7,
+        labels: Metadata::new(),
     }
 }
 

@@ -7,6 +7,7 @@ the shape of versions before 1.0 and is written out here by hand.
 """
 
 import json
+import sys
 import warnings
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,7 +17,8 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import to_jsonable_python
 
 warnings.simplefilter("ignore")
-HERE = Path(__file__).parent
+# Elsewhere when a folder is named.
+HERE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
 AT = datetime(2026, 3, 14, 15, 9, 26, tzinfo=timezone.utc)
 
 

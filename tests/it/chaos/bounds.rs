@@ -134,7 +134,7 @@ fn caller(url: &str) -> Value {
     let parameters = json!({"type": "object", "properties": {}});
     json!({
         "name": "a", "model": {"provider": "scripted", "name": "m", "script": script},
-        "tools": [{"kind": "http", "name": "t", "url": url, "parameters": parameters}],
+        "tools": [{"kind": "http", "name": "t", "url": url, "effect": "pure", "parameters": parameters}],
     })
 }
 

@@ -28,7 +28,7 @@ async fn child() {
 }
 
 /// Makes an agent out of fake tools.
-type MakeAgent = fn(&FakeTools) -> Value;
+pub(crate) type MakeAgent = fn(&FakeTools) -> Value;
 
 /// When a run is told something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +193,7 @@ async fn lose(
 }
 
 /// Crashes a run at every commit it makes, and hands what is left to a check.
-async fn at_every_commit(make: MakeAgent, check: impl AsyncFn(&TestApp, &[String])) {
+pub(crate) async fn at_every_commit(make: MakeAgent, check: impl AsyncFn(&TestApp, &[String])) {
     at_every_commit_of((make, Told::Never), check).await;
 }
 

@@ -12,6 +12,7 @@ mod fallbacks;
 mod forks;
 mod ledger;
 mod ledger_growth;
+mod memory;
 mod messages;
 mod model_keys;
 mod observations;

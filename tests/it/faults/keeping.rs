@@ -244,7 +244,11 @@ async fn old_threads_and_bodies_go_by_themselves_and_young_ones_stay() {
     execute(&db, "UPDATE run SET finished_at = finished_at - interval '9 days' WHERE run_id = (SELECT run_id FROM run ORDER BY created_at LIMIT 1)").await;
     let young = plain.run(&spoken, "go").await;
     plain.running.stop().await;
-    let settings = [("AGENTLING_RETAIN_DAYS", "5"), ("AGENTLING_RETAIN_LEDGER_DAYS", "1")];
+    let settings = [
+        ("AGENTLING_RETAIN_DAYS", "5"),
+        ("AGENTLING_RETAIN_LEDGER_DAYS", "1"),
+        ("AGENTLING_RETAIN_ITEM_VERSIONS_DAYS", "1"),
+    ];
     let app = TestApp::on(db.clone(), tools.clone(), &settings, Surroundings::default()).await;
     until(&db, "SELECT bool_and(due_at > now() + interval '30 minutes') FROM chore").await;
     let path = |run: &Value| format!("/v1/runs/{}", run["id"].as_str().unwrap());

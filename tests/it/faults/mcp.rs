@@ -122,7 +122,7 @@ async fn f61_keep_alives_and_progress_do_not_put_the_deadline_of_a_call_off() {
     let rules = json!({"on_in_doubt": "observe"});
     let run = app.run(&mcp_agent(&tools(&rules), &[("look", json!({}))]), "go").await;
     assert_eq!(run["status"], "completed", "{run}");
-    assert_eq!(app.outcomes(&run).await[0]["kind"], "timeout");
+    assert_eq!(app.outcomes(&run).await[0]["kind"], "in_doubt");
     // The server is told that nobody waits any more.
     while server.seen("notifications/cancelled").is_empty() {
         tokio::task::yield_now().await;
@@ -197,7 +197,14 @@ async fn servers_that_could_not_be_asked_are_named_in_the_run_and_their_addresse
     app.register("away", &format!("http://127.0.0.1:{port}/mcp"), &json!({})).await;
     let named = |name: &str| json!({"kind": "mcp", "server": name});
     let tools = json!([named("s"), named("away"), named("none")]);
-    let run = app.run(&mcp_agent(&tools, &[("look", json!({}))]), "go").await;
+    // One that has gone since its agent was made.
+    let gone = app.register("none", &server.url(), &json!({})).await;
+    app.create_agent(&mcp_agent(&tools, &[("look", json!({}))])).await;
+    assert_eq!(
+        app.delete(&format!("/v1/mcp-servers/{}", gone["id"].as_str().unwrap())).await.status,
+        204
+    );
+    let run = app.run_body(&json!({"agent_id": "a", "input": "go"})).await;
     let missing = json!([{"name": "away", "reason": "not_answering"},
                          {"name": "none", "reason": "unknown"}]);
     assert_eq!((&run["status"], &run["unavailable_servers"]), (&json!("completed"), &missing));
@@ -211,4 +218,105 @@ async fn servers_that_could_not_be_asked_are_named_in_the_run_and_their_addresse
     let all = app.run(&mcp_agent(&json!([named("s")]), &[]), "go").await;
     assert_eq!(all["unavailable_servers"], Value::Null);
     assert_invariants(&app.db).await;
+}
+
+/// What becomes of a call that is treated like this: its outcome, and how often it was sent.
+async fn treated(effect: &str, call: Call) -> (Value, usize) {
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+    let rules = json!({"rules": {"effect": effect, "on_in_doubt": "observe", "timeout_ms": 2_000}});
+    let app = app(&server, &rules).await;
+    server.treat_calls(call);
+    let run = app.run(&mcp_agent(&tools(&json!({})), &[("look", json!({}))]), "go").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let outcome = app.outcomes(&run).await[0].clone();
+    assert_invariants(&app.db).await;
+    (outcome, server.seen("tools/call").len())
+}
+
+#[tokio::test]
+async fn f63_an_answer_that_cannot_be_read_leaves_a_call_in_doubt_that_must_not_run_twice() {
+    for call in [
+        Call::Says(200, "application/json", "{broken"),
+        Call::Says(200, "text/html", "<html>Bad gateway</html>"),
+        Call::Floods,
+        Call::KeptAlive,
+    ] {
+        let (outcome, n_sent) = treated("at_most_once", call).await;
+        assert_eq!((&outcome["kind"], n_sent), (&json!("in_doubt"), 1), "{call:?}: {outcome}");
+        let message = outcome["error"]["message"].as_str().unwrap();
+        assert!(message.contains("may or may not have taken effect"), "{message}");
+        let (outcome, _) = treated("pure", call).await;
+        let kind = if call == Call::KeptAlive { "timeout" } else { "execution" };
+        assert_eq!(outcome["kind"], kind, "{call:?}: {outcome}");
+    }
+}
+
+#[tokio::test]
+async fn f64_a_404_is_the_end_of_a_session_only_where_somebody_who_knows_of_it_says_so() {
+    let gateway = Call::Says(404, "text/html", "<html>no such route</html>");
+    let ended = Call::Says(404, "text/plain", "Not Found: Session not found");
+    // Who forgets a session on every call has been asked twice by then.
+    for (effect, call, kind, n) in [
+        ("at_most_once", gateway, "in_doubt", 1),
+        ("pure", gateway, "execution", 2),
+        ("at_most_once", ended, "execution", 2),
+    ] {
+        let (outcome, n_sent) = treated(effect, call).await;
+        assert_eq!((&outcome["kind"], n_sent), (&json!(kind), n), "{call:?}: {outcome}");
+        assert_eq!(outcome["attempts"], n, "{outcome}");
+    }
+}
+
+#[tokio::test]
+async fn f65_a_result_with_odd_parts_is_kept_but_for_these() {
+    let odd = r#"{"jsonrpc": "2.0", "id": {id}, "result": {"content": [
+        {"type": "text", "text": "one"},
+        {"type": "video", "data": "AQID", "mimeType": "video/mp4"},
+        {"type": "image", "data": "AQID"},
+        {"type": "text", "text": "two", "annotations": {"priority": 5, "audience": ["nobody"]}}]}}"#;
+    let streamed: &'static str = Box::leak(format!("data: {}\n\n", odd.replace('\n', "")).into());
+    for call in
+        [Call::Says(200, "application/json", odd), Call::Says(200, "text/event-stream", streamed)]
+    {
+        let (outcome, _) = treated("at_most_once", call).await;
+        let said = "one\n(a part of type 'video' that cannot be shown)\n\
+                    (a part of type 'image' that cannot be shown)\ntwo";
+        assert_eq!(outcome["output"]["text"], said, "{outcome}");
+    }
+}
+
+#[tokio::test]
+async fn f65_a_listed_tool_that_is_odd_costs_itself_and_not_its_server() {
+    let server = FakeMcp::start(json!([
+        {"name": "bare", "description": "Has no schema."},
+        {"name": "hinted", "inputSchema": {"type": "object"}, "annotations": "none"},
+        tool_listed("look", "Looks."),
+    ]))
+    .await;
+    let app = TestApp::reaching(&[server.port], &[]).await;
+    let registered = app.register("s", &server.url(), &json!({})).await;
+    let path = format!("/v1/mcp-servers/{}/test", registered["id"].as_str().unwrap());
+    let listing = app.post(&path, &json!({})).await.expect(200);
+    let names: Vec<&Value> =
+        listing["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["hinted", "look"], "{listing}");
+    assert_eq!(listing["left_out"][0]["name"], "bare", "{listing}");
+}
+
+#[tokio::test]
+async fn f66_a_server_of_a_version_that_nobody_knows_is_not_spoken_to() {
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+    let app = TestApp::reaching(&[server.port], &[]).await;
+    let registered = app.register("s", &server.url(), &json!({})).await;
+    let path = format!("/v1/mcp-servers/{}/test", registered["id"].as_str().unwrap());
+    for version in ["1999-01-01", "2099-01-01", "x"] {
+        server.speak(version);
+        let problem = app.post(&path, &json!({})).await.expect(502);
+        assert!(problem["detail"].as_str().unwrap().contains(version), "{problem}");
+        assert_eq!(server.seen("tools/list").len(), 0);
+    }
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        server.speak(version);
+        app.post(&path, &json!({})).await.expect(200);
+    }
 }

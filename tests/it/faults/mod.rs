@@ -103,7 +103,7 @@ use std::fs;
 use std::path::Path;
 
 /// The functions of every source file below a folder.
-fn functions(folder: &Path, found: &mut Vec<String>) {
+pub(crate) fn functions(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

@@ -1,8 +1,5 @@
 //! Strangers in the database: who takes all its connections, holds a lock, or leaves a transaction open.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use agentling::app::Surroundings;
 use agentling::clock::{Clock as _, System};
 use futures::future::join_all;
@@ -11,7 +8,7 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
 use super::postgres::{PATIENT, Stage, agent};
-use crate::support::{FakeTools, OwnCluster, TestApp, TestDb, assert_invariants, until};
+use crate::support::{FakeTools, Log, OwnCluster, TestApp, TestDb, assert_invariants, until};
 
 /// Ends every session of a server under test, and takes all the places that there are. Answers those who
 /// have them.
@@ -105,31 +102,11 @@ async fn f29_a_session_that_holds_the_lock_of_notify_holds_up_neither_runs_nor_c
     app.running.stop().await;
 }
 
-/// Everything that is logged on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn f38_a_transaction_that_is_left_open_is_warned_of_and_claims_go_on_beside_its_dead_rows() {
     let (db, tools) = (TestDb::new().await, FakeTools::start().await);
     let log = Log::default();
-    let lines = {
-        let log = log.clone();
-        move || log.clone()
-    };
-    let subscriber = tracing_subscriber::fmt().with_writer(lines).with_ansi(false).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let _logging = log.listen(tracing::Level::INFO);
     let settings = [
         PATIENT[0],
         PATIENT[1],
@@ -155,8 +132,7 @@ async fn f38_a_transaction_that_is_left_open_is_warned_of_and_claims_go_on_besid
     sqlx::raw_sql(churn).execute(&mut db.connect().await).await.unwrap();
     let second = app.start_run(&body).await;
     assert_eq!(app.ended(second["id"].as_str().unwrap()).await["status"], "completed");
-    let said = || String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let warnings = said();
+    let warnings = log.said();
     let warnings: Vec<_> =
         warnings.lines().filter(|line| line.contains("old transaction")).collect();
     assert!(warnings.iter().any(|line| line.contains("forgotten")), "{warnings:?}");

@@ -39,7 +39,7 @@ async fn whatever_is_wrong_with_a_credential_the_answer_is_the_same() {
     let now = System::new().now();
     let (_, expired) = mint_key_until(&app, ("default", &["admin"]), Some(now)).await;
     let (id, revoked) = mint_key_until(&app, ("default", &["admin"]), None).await;
-    keys::revoke(&app.running.store, &TenantId::default(), id, now).await.unwrap();
+    keys::revoke(&app.running.store.as_system(), &TenantId::default(), id, now).await.unwrap();
     let good = mint_key(&app, "default", &["admin"]).await;
     let mut answers = vec![list(&app, &[]).await];
     for value in [
@@ -109,7 +109,8 @@ async fn a_key_stops_working_when_it_expires_and_soon_after_it_is_revoked() {
     clock.advance(Duration::from_millis(1));
     with_key(&app, &short).await.expect_problem(401, "unauthenticated");
 
-    let revoked = keys::revoke(&app.running.store, &TenantId::default(), id, clock.now()).await;
+    let revoked =
+        keys::revoke(&app.running.store.as_system(), &TenantId::default(), id, clock.now()).await;
     assert!(revoked.unwrap());
     clock.advance(Duration::from_secs(30));
     with_key(&app, &key).await.expect_problem(401, "unauthenticated");

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::{pointers, speaker};
 use crate::support::{Answer, TestApp, mint_key, send_raw, stored};
 
-const JSON: (&str, &[u8]) = ("content-type", b"application/json");
-const INVALID: &str = "validation-failed";
+pub(super) const JSON: (&str, &[u8]) = ("content-type", b"application/json");
+pub(super) const INVALID: &str = "validation-failed";
 
 /// One bad input and what it gets.
 #[derive(Debug, Clone)]
-struct Row {
+pub(super) struct Row {
     /// The row of the table of bad inputs that it stands for, and what it is.
     id: String,
     method: &'static str,
@@ -31,7 +31,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(
+    pub(super) fn new(
         id: &str,
         (method, path): (&'static str, &str),
         (status, slug): (u16, &'static str),
@@ -41,17 +41,22 @@ impl Row {
         Self { id, method, path, headers: vec![], body: vec![], status, slug, pointer: None }
     }
 
-    fn header(mut self, (name, value): (&'static str, &[u8])) -> Self {
+    pub(super) fn header(mut self, (name, value): (&'static str, &[u8])) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    fn json(self, body: &(impl ToString + ?Sized)) -> Self {
+    pub(super) fn json(self, body: &(impl ToString + ?Sized)) -> Self {
         Self { body: body.to_string().into_bytes(), ..self.header(JSON) }
     }
 
-    fn at(self, pointer: &'static str) -> Self {
+    pub(super) fn at(self, pointer: &'static str) -> Self {
         Self { pointer: Some(pointer), ..self }
+    }
+
+    /// The same where a place may be named: an empty pointer names none.
+    pub(super) fn at_any(self, pointer: &'static str) -> Self {
+        if pointer.is_empty() { self } else { self.at(pointer) }
     }
 
     async fn send(&self, app: &TestApp) -> Answer {
@@ -76,7 +81,7 @@ impl Row {
 }
 
 /// Sends every row; fails with all that went wrong, or when anything that is stored has changed.
-async fn check(app: &TestApp, rows: impl IntoIterator<Item = Row>) {
+pub(super) async fn check(app: &TestApp, rows: impl IntoIterator<Item = Row>) {
     let before = stored(&app.db).await;
     let (mut n, mut wrong) = (0, Vec::new());
     for row in rows {

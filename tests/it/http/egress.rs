@@ -62,6 +62,23 @@ async fn no_spelling_of_a_url_reaches_a_closed_address_from_any_place() {
     }
 }
 
+/// The positive control: a listener counts whoever the operator lets through to it.
+#[tokio::test]
+async fn every_closed_address_is_reached_once_the_operator_opens_it() {
+    let traps = Trap::everywhere().await;
+    let hosts: Vec<String> = traps.iter().map(|trap| trap.address.to_string()).collect();
+    let app = TestApp::with(&[("AGENTLING_EGRESS_ALLOW", &hosts.join(","))]).await;
+    for (trap, host) in traps.iter().zip(&hosts) {
+        let tool = json!({"kind": "http", "name": "t", "url": format!("http://{host}/"),
+                          "parameters": {"type": "object"}});
+        // The listener hangs up.
+        app.post("/v1/tools/test", &json!({"tool": tool}))
+            .await
+            .expect_problem(422, "tool-call-error");
+        assert!(trap.hits() > 0, "{host}");
+    }
+}
+
 #[tokio::test]
 async fn a_url_that_leads_elsewhere_is_taken_wherever_it_is_named() {
     let dns = FakeDns::start(|_| Some(Vec::new())).await;

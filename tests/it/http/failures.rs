@@ -42,11 +42,16 @@ fn failing(tool: &'static str, kind: &str, message: &str) -> Case {
     }
 }
 
+fn denied(tool: &'static str, why: &str) -> Case {
+    open(tool, "{}", format!("The tool call was denied.{why}"))
+}
+
 fn cases() -> Vec<Case> {
     let in_doubt = "the call was sent, but its answer was lost; it may or may not have taken effect and \
                     must be verified before it is repeated";
-    let known =
-        "weather, broken, gone, veiled, moved, far, slow, lost, odd, pay, ask, pick, final_answer";
+    let late = "the call was sent, but tool 'late' exceeded its 0.1s timeout; it may or may not have taken \
+                effect and must be verified before it is repeated";
+    let known = "weather, broken, gone, veiled, moved, far, slow, late, lost, odd, pay, ask, pick, final_answer";
     let unknown = |name: &str, shown: &str| {
         format!("Error from '{name}': Unknown tool '{shown}'. Available: {known}{RECONSIDER}")
     };
@@ -85,15 +90,12 @@ fn cases() -> Vec<Case> {
             "{}",
             format!("Error from 'slow': tool 'slow' exceeded its 0.1s timeout{RECONSIDER}"),
         ),
+        open("late", "{}", format!("Error from 'late': {late}{RECONSIDER}")),
         open("lost", "{}", format!("Error from 'lost': {in_doubt}{RECONSIDER}")),
         failing("odd", "InvalidResponse", "the tool's answer has nothing at \"/none\""),
-        open("pay", "{}", "The tool call was denied. Not this month.".to_owned()),
-        open("pay", "{}", "The tool call was denied.".to_owned()),
-        open(
-            "ask",
-            "{}",
-            "The tool call was denied. nobody decided in time whether the call may run".to_owned(),
-        ),
+        denied("pay", " Not this month."),
+        denied("pay", ""),
+        denied("ask", " nobody decided in time whether the call may run"),
         open("pick", "{}", format!("Error from 'pick': The disk is full{RECONSIDER}")),
         open(
             "pick",
@@ -146,6 +148,7 @@ fn tools(app: &TestApp, hangs_up: &str, closed: &str) -> Value {
         plain("moved"),
         with(tool(&app.tools, "far", "pure", &name), &json!({"url": far})),
         with(plain("slow"), &json!({"timeout_ms": 100})),
+        with(once("late"), &json!({"timeout_ms": 100})),
         with(once("lost"), &json!({"url": format!("http://{hangs_up}/")})),
         with(plain("odd"), &json!({"output_path": "/none"})),
         with(once("pay"), &json!({"approval": "always"})),
@@ -215,6 +218,7 @@ async fn every_failure_is_told_with_its_text_and_its_hint_and_ends_no_run() {
     app.tools.answer("moved", |_| (302, json!("elsewhere")));
     app.tools.answer("odd", |_| (200, json!({"some": 1})));
     app.tools.hold("slow");
+    app.tools.hold("late");
     let tools = tools(&app, &hangs_up, &closed);
     let ways = WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]);
     for (way, redact) in ways {
@@ -228,6 +232,7 @@ async fn every_failure_is_told_with_its_text_and_its_hint_and_ends_no_run() {
         assert_eq!(told.len(), expected.len());
     }
     app.tools.release("slow");
+    app.tools.release("late");
     assert_invariants(&app.db).await;
 }
 

@@ -26,9 +26,15 @@ use Repeated::{Once, Told};
 /// Every operation that is a `POST`.
 const POSTS: &[(&str, Repeated)] = &[
     ("agents_create", Once),
+    ("keys_create", Once),
+    ("keys_rotate", Once),
     ("mcp_servers_create", Once),
     ("mcp_servers_test", Told),
+    ("memory_items_redact", Told),
+    ("memory_search", Told),
+    ("memory_validate", Told),
     ("prompts_render", Told),
+    ("redaction_selftest", Told),
     ("runs_cancel", Told),
     ("runs_create", Once),
     ("runs_create_stream", Once),

@@ -55,6 +55,17 @@ async fn a_path_takes_the_methods_of_the_document_and_says_so_when_asked_otherwi
 }
 
 #[tokio::test]
+async fn a_method_that_a_path_does_not_have_is_refused_whatever_the_query_says() {
+    let app = TestApp::start().await;
+    for path in ["/v1/runs?limit=1", "/v1/threads?what=ever", "/v1/skills?name=a"] {
+        let answer = app.send(app.request("FOO", path)).await;
+        answer.expect_problem(405, "method-not-allowed");
+    }
+    let answer = app.send(app.request("POST", "/v1/threads?what=ever")).await;
+    answer.expect_problem(400, "invalid-parameter");
+}
+
+#[tokio::test]
 async fn methods_that_no_path_has_are_refused_wherever_they_are_sent() {
     let app = TestApp::start().await;
     for path in ["/v1/agents", "/healthz", "/nowhere", "/v1/nowhere", "/docs/"] {

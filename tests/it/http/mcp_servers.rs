@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::pointers;
-use crate::support::{FakeMcp, TestApp, count, mcp_agent, mint_key, picture, tool_listed};
+use crate::support::{FakeMcp, TestApp, count, execute, mcp_agent, mint_key, picture, tool_listed};
 
 fn path(server: &Value) -> String {
     format!("/v1/mcp-servers/{}", server["id"].as_str().unwrap())
@@ -15,7 +15,7 @@ fn path(server: &Value) -> String {
 async fn a_server_is_registered_read_listed_changed_and_removed() {
     let app = TestApp::start().await;
     let members = json!({"headers": {"x-team": "a"}, "allow": ["look"], "metadata": {"team": "a"},
-                         "rules": {"effect": "pure"}, "overrides": {"look": {"timeout_ms": 5}}});
+                         "rules": {"effect": "pure"}, "overrides": {"look": {"timeout_ms": 500}}});
     let made = app.register("tickets", "https://tickets.example/mcp", &members).await;
     assert_eq!(app.get(&path(&made)).await.expect(200), made);
     assert_eq!(app.all("/v1/mcp-servers").await, std::slice::from_ref(&made));
@@ -107,13 +107,36 @@ async fn a_server_of_another_tenant_is_not_there_for_its_runs_nor_for_its_caller
     let app = app.with_key(&theirs);
     app.get(&path(&made)).await.expect_problem(404, "not-found");
     app.post(&format!("{}/test", path(&made)), &json!({})).await.expect_problem(404, "not-found");
-    let run = app.run(&agent, "go").await;
-    assert_eq!(app.outcomes(&run).await[0]["kind"], "unknown_tool");
+    let body = json!({"agent": agent, "input": "go"});
+    let problem = app.post("/v1/runs", &body).await.expect_problem(422, "validation-failed");
+    assert_eq!(pointers(&problem), ["/agent/tools/0/server"], "{problem}");
     // The name is free for them, and leads to a session of their own.
     app.register("s", &server.url(), &json!({})).await;
     let run = app.run(&agent, "go").await;
     assert_eq!(app.outcomes(&run).await[0]["kind"], "success");
     assert_eq!(server.seen("initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn an_agent_names_servers_that_are_there() {
+    let server = FakeMcp::start(json!([tool_listed("look", "Looks.")])).await;
+    let app = TestApp::reaching(&[server.port], &[]).await;
+    let tools = json!([{"kind": "mcp", "server": "s"}, {"kind": "mcp", "server": "t"}]);
+    let agent = mcp_agent(&tools, &[]);
+    let problem = app.post("/v1/agents", &agent).await.expect_problem(422, "validation-failed");
+    assert_eq!(pointers(&problem), ["/tools/0/server", "/tools/1/server"], "{problem}");
+    assert_eq!(problem["errors"][0]["code"], "unknown_mcp_server", "{problem}");
+    app.register("s", &server.url(), &json!({})).await;
+    let problem = app.post("/v1/agents", &agent).await.expect_problem(422, "validation-failed");
+    assert_eq!(pointers(&problem), ["/tools/1/server"], "{problem}");
+    app.register("t", &server.url(), &json!({})).await;
+    let made = app.post("/v1/agents", &agent).await.expect(201);
+    // A server that goes afterwards costs its tools only.
+    execute(&app.db, "DELETE FROM mcp_server").await;
+    let run = app.run_body(&json!({"agent_id": made["id"], "input": "go"})).await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let path = format!("/v1/agents/{}", made["id"].as_str().unwrap());
+    app.put(&path, &agent).await.expect_problem(422, "validation-failed");
 }
 
 #[tokio::test]

@@ -164,3 +164,36 @@ async fn of_two_who_store_at_once_both_values_are_versions() {
     assert_eq!(versions, [Some(1), Some(2)]);
     assert_eq!(execute(&app.db, "UPDATE secret SET version = 2 WHERE version = 2").await, 1);
 }
+
+#[tokio::test]
+async fn a_secret_that_is_named_is_forgotten_only_by_force() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    keep(&app, "other", VALUE).await;
+    let scripted = json!({ "provider": "scripted", "name": "m" });
+    let spec = agent(&app, &scripted);
+    let named = app.post("/v1/agents", &spec).await.expect(201);
+    let tools = spec["tools"].clone();
+    let skill = json!({ "name": "s", "description": "d", "instructions": "i", "tools": tools });
+    let skill = app.post("/v1/skills", &skill).await.expect(201);
+    let url = format!("{}/mcp", app.tools.origin());
+    let server =
+        app.register("m", &url, &json!({ "headers": { "X-Key": { "secret": "key" } } })).await;
+    let path = "/v1/secrets/key";
+    let mut ids: Vec<_> = [&named, &skill, &server].map(|made| made["id"].clone()).to_vec();
+    ids.sort_by_key(|id| id.as_str().unwrap().to_owned());
+    let problem = app.delete(path).await.expect_problem(409, "in-use");
+    let mut told = problem["references"].as_array().unwrap().clone();
+    told.sort_by_key(|id| id.as_str().unwrap().to_owned());
+    assert_eq!(told, ids, "{problem}");
+    assert_eq!(app.delete("/v1/secrets/other").await.status, 204);
+    // What does not name it any more, or is archived, does not keep it.
+    let plain = json!({ "name": "a", "model": scripted });
+    app.put(&format!("/v1/agents/{}", named["id"].as_str().unwrap()), &plain).await.expect(200);
+    app.delete(&format!("/v1/skills/{}", skill["id"].as_str().unwrap())).await.expect(204);
+    let problem = app.delete(path).await.expect_problem(409, "in-use");
+    assert_eq!(problem["references"], json!([server["id"]]), "{problem}");
+    app.delete("/v1/secrets/key?force=perhaps").await.expect_problem(400, "invalid-parameter");
+    assert_eq!(app.delete("/v1/secrets/key?force=true").await.status, 204);
+    app.get(path).await.expect_problem(404, "not-found");
+}

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::secrets::{SEALING, VALUE, agent, keep};
 use super::send_as;
 use crate::support::{
-    FakeModel, ModelReply, SseReader, TestApp, execute, mint_key, picture_everything, tool,
+    FakeModel, ModelReply, SseReader, TestApp, client_tool, execute, mint_key, picture_everything,
+    tool,
 };
 
 /// A model that calls `t` once and then says that it is done.
@@ -85,6 +86,7 @@ async fn a_key_that_may_only_start_runs_finds_no_new_uses_for_what_is_kept() {
             &json!({"tools": [], "model": {"provider": "openai", "name": "m", "fallbacks": [model]}}),
         ),
         with(&json!({"tools": [{"kind": "mcp", "server": "kept"}]})),
+        with(&json!({"tools": [{"kind": "builtin", "name": "memory_get", "namespace": ["a"]}]})),
     ];
     for agent in uses {
         let body = json!({"agent": agent, "input": "go"}).to_string();
@@ -146,7 +148,7 @@ async fn a_secret_that_cannot_be_had_keeps_the_call_from_being_sent_and_the_run_
             "moved" => execute(&app.db, MOVED).await,
             "unknown key" => execute(&app.db, UNKNOWN_KEY).await,
             _ => {
-                assert_eq!(app.delete("/v1/secrets/key").await.status, 204);
+                assert_eq!(app.delete("/v1/secrets/key?force=true").await.status, 204);
                 1
             }
         };
@@ -169,6 +171,95 @@ const MOVED: &str = "UPDATE secret AS s
                        FROM secret AS o
                       WHERE s.name = 'key' AND o.name = 'other'";
 const UNKNOWN_KEY: &str = "UPDATE secret SET kek_id = 'lost' WHERE name = 'key'";
+
+/// An agent that names the secret for one tool, and calls only others.
+fn others(app: &TestApp, calls: &[&str], tools: &[Value]) -> Value {
+    let called = |name: &&str| json!({ "tool_calls": [{ "name": name, "arguments": {} }] });
+    let script: Vec<Value> = calls.iter().map(called).chain([json!({ "text": "done" })]).collect();
+    let mut agent = agent(app, &json!({ "provider": "scripted", "name": "m", "script": script }));
+    agent["tools"].as_array_mut().unwrap().extend(tools.to_vec());
+    agent
+}
+
+#[tokio::test]
+async fn a_secret_that_is_sent_back_by_somebody_else_than_it_was_sent_to_is_masked() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    let leak = json!({ "leak": VALUE });
+    let answer = leak.clone();
+    app.tools.answer("u", move |_| (200, answer.clone()));
+    app.tools.answer("broken", |_| (500, json!(VALUE)));
+    app.tools.hold("lost");
+    let none = json!({ "type": "object", "properties": {} });
+    let mut lost = tool(&app.tools, "lost", "at_most_once", &none);
+    lost["timeout_ms"] = json!(200);
+    lost["on_in_doubt"] = json!("hold");
+    let of = |name: &str| tool(&app.tools, name, "pure", &none);
+    let tools = [of("u"), of("broken"), client_tool("pick"), lost];
+    let agent = others(&app, &["t", "u", "broken", "pick", "lost"], &tools);
+    let run = app.parked(&json!({ "agent": agent, "input": "go" })).await;
+    let call_of = |run: &Value| {
+        run["requires_action"]["tool_calls"][0]["tool_call_id"].as_str().unwrap().to_owned()
+    };
+    for _ in 0..2 {
+        app.give_result(&run, &call_of(&run), &leak).await.expect(200);
+    }
+    let run = app.rested(&run).await;
+    assert_eq!(run["requires_action"]["reason"], "in_doubt", "{run}");
+    let resolution = json!({ "outcome": "succeeded", "output": leak });
+    app.resolve(&run, &call_of(&run), &resolution).await.expect(200);
+    let run = app.rested(&run).await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let outcomes = app.outcomes(&run).await;
+    let shown = json!({ "leak": "[redacted:secret:key]" });
+    for place in [1, 3, 4] {
+        assert_eq!(outcomes[place]["output"]["json"], shown, "{}", outcomes[place]);
+    }
+    let message = outcomes[2]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("[redacted:secret:key]"), "{message}");
+    assert!(!leaks(&seen(&app, &run).await));
+}
+
+#[tokio::test]
+async fn a_secret_of_a_skill_or_of_a_caller_of_agents_is_masked_as_well() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    app.tools.answer("u", |_| (200, json!(VALUE)));
+    let none = json!({ "type": "object", "properties": {} });
+    let plain = tool(&app.tools, "u", "pure", &none);
+    let with_key = agent(&app, &calls())["tools"].clone();
+    let skill = json!({ "name": "s", "description": "d", "instructions": "i", "tools": with_key });
+    app.post("/v1/skills", &skill).await.expect(201);
+    let script = json!([{ "tool_calls": [{ "name": "u", "arguments": {} }] }, { "text": "done" }]);
+    let model = json!({ "provider": "scripted", "name": "m", "script": script });
+    let spec = json!({ "name": "a", "model": model, "tools": [plain], "skills": ["s"] });
+    let run = app.run(&spec, "go").await;
+    assert_eq!(app.outcomes(&run).await[0]["output"]["json"], "[redacted:secret:key]");
+    assert!(!leaks(&seen(&app, &run).await));
+    // The agent that is called knows of no secret, and says it.
+    let says = json!({ "provider": "scripted", "name": "m", "script": [{ "text": VALUE }] });
+    app.create_agent(&json!({ "name": "teller", "model": says })).await;
+    let ask = json!({ "kind": "agent", "name": "ask", "description": "asks", "agent": "teller" });
+    let mut caller = others(&app, &[], &[ask]);
+    caller["model"]["script"] = json!([
+        { "tool_calls": [{ "name": "ask", "arguments": { "task": "tell" } }] }, { "text": "done" }]);
+    let run = app.run(&caller, "go").await;
+    assert_eq!(app.outcomes(&run).await[0]["output"]["text"], "[redacted:secret:key]", "{run}");
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_opened_costs_only_the_calls_that_need_it() {
+    let app = TestApp::with(&[SEALING]).await;
+    keep(&app, "key", VALUE).await;
+    let none = json!({ "type": "object", "properties": {} });
+    let agent = others(&app, &["t", "u"], &[tool(&app.tools, "u", "pure", &none)]);
+    app.create_agent(&agent).await;
+    assert_eq!(execute(&app.db, UNKNOWN_KEY).await, 1);
+    let run = app.run_body(&json!({ "agent_id": "a", "input": "go" })).await;
+    let outcomes = app.outcomes(&run).await;
+    assert_eq!(outcomes[0]["error"]["type"], "SecretUnavailable", "{outcomes:?}");
+    assert_eq!(outcomes[1]["kind"], "success", "{outcomes:?}");
+}
 
 /// A model of a tenant's, with a key of its own.
 async fn keyed(app: &TestApp, model: &FakeModel, stream: bool) -> Value {
@@ -282,6 +373,6 @@ async fn a_run_whose_models_key_cannot_be_had_fails_and_nobody_elses_key_is_show
         assert_eq!(run["error"]["type"], "/problems/secret-unavailable", "{why}: {run}");
         assert_eq!(run["error"]["kind"], "secret_unavailable", "{why}: {run}");
         assert_eq!(model.requests().len(), 0, "{why}");
-        app.delete("/v1/secrets/model").await;
+        app.delete("/v1/secrets/model?force=true").await;
     }
 }

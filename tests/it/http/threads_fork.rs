@@ -102,6 +102,23 @@ async fn an_edit_is_seen_in_the_fork_and_in_its_forks_alone() {
 }
 
 #[tokio::test]
+async fn a_step_that_was_erased_cannot_be_said_otherwise() {
+    let app = TestApp::start().await;
+    let agent = speaker("a", "Hello.");
+    let run = app.run(&agent, "first").await;
+    let thread = &run["thread_id"];
+    app.run_body(&json!({ "agent": agent, "thread_id": thread, "input": "second" })).await;
+    let deleted = app.delete(&format!("/v1/runs/{}", run["id"].as_str().unwrap())).await;
+    assert_eq!(deleted.status, 204);
+    let erased = json!({ "at_seq": 4, "edits": [{ "seq": 1, "content": "other" }] });
+    let refused = app.post(&format!("{}/fork", path(thread)), &erased).await;
+    let problem = refused.expect_problem(422, "validation-failed");
+    assert_eq!(problem["errors"][0]["pointer"], "/edits/0/seq");
+    fork(&app, thread, &json!({ "at_seq": 4, "edits": [{ "seq": 4, "content": "other" }] })).await;
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
 async fn only_what_callers_said_can_be_said_otherwise() {
     let app = TestApp::start().await;
     let run = app.run(&speaker("a", "Hello."), "hi").await;

@@ -14,8 +14,8 @@ use super::{pointers, speaker, without_ids};
 use crate::support::{Answer, TestApp, mint_key, stored};
 
 /// The bootstrap key of the server that is walked.
-const BOOTSTRAP: &str = "the-key-of-the-walk";
-const SCOPES: [&str; 11] = [
+pub(super) const BOOTSTRAP: &str = "the-key-of-the-walk";
+pub(super) const SCOPES: [&str; 11] = [
     "agents:read",
     "agents:write",
     "runs:read",
@@ -30,11 +30,11 @@ const SCOPES: [&str; 11] = [
 ];
 
 /// A name as long as an id.
-const SECRET_NAME: &str = "key-00000000000000000000000000000000";
+pub(super) const SECRET_NAME: &str = "key-00000000000000000000000000000000";
 
 /// What an operation takes as its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+pub(super) enum Takes {
     Nothing,
     /// JSON that would be accepted.
     Json(&'static str),
@@ -44,7 +44,12 @@ enum Takes {
 
 const AGENT: &str = r#"{"name":"b","model":{"provider":"scripted","name":"m"}}"#;
 const BUDGET: &str = r#"{"tokens":1000000}"#;
+const ITEM: &str = r#"{"value":1}"#;
+const ITEM_VERSION: &str = r#"{"namespace":["a"],"key":"k","version":1}"#;
+/// What names an item, where an operation is on one.
+const ITEM_QUERY: &str = "?namespace=a&key=k";
 const MCP_SERVER: &str = r#"{"name":"s","url":"https://example.com/mcp"}"#;
+const KEY: &str = r#"{"scopes":["runs:read"]}"#;
 const MEMORY: &str = r#"{"version":2,"thread":{},"steps":[]}"#;
 const STEP: &str = r#"{"kind":"system","text":"Hurry."}"#;
 const COMPACTION: &str = r#"{"strategy":"summarize","summary":"They met."}"#;
@@ -77,6 +82,11 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("budgets_set", "admin", Takes::Json(BUDGET)),
     ("health_live", "", Takes::Nothing),
     ("health_ready", "", Takes::Nothing),
+    ("keys_create", "admin", Takes::Json(KEY)),
+    ("keys_get", "admin", Takes::Nothing),
+    ("keys_list", "admin", Takes::Nothing),
+    ("keys_revoke", "admin", Takes::Nothing),
+    ("keys_rotate", "admin", Takes::Maybe("{}")),
     ("mcp_servers_create", "tools:write", Takes::Json(MCP_SERVER)),
     ("mcp_servers_delete", "tools:write", Takes::Nothing),
     ("mcp_servers_get", "agents:read", Takes::Nothing),
@@ -84,9 +94,18 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("mcp_servers_put", "tools:write", Takes::Json(MCP_SERVER)),
     ("mcp_servers_test", "tools:write", Takes::Maybe("{}")),
     ("memory_export", "memory:read", Takes::Nothing),
+    ("memory_items_delete", "memory:write", Takes::Nothing),
+    ("memory_items_get", "memory:read", Takes::Nothing),
+    ("memory_items_put", "memory:write", Takes::Json(ITEM)),
+    ("memory_items_redact", "memory:write", Takes::Json(ITEM_VERSION)),
+    ("memory_items_versions", "memory:read", Takes::Nothing),
     ("memory_load", "memory:write", Takes::Json(MEMORY)),
+    ("memory_namespaces", "memory:read", Takes::Nothing),
     ("memory_reset", "memory:write", Takes::Nothing),
+    ("memory_search", "memory:read", Takes::Json("{}")),
+    ("memory_validate", "memory:write", Takes::Json(MEMORY)),
     ("prompts_render", "memory:read", Takes::Json(RENDER)),
+    ("redaction_selftest", "admin", Takes::Nothing),
     ("requests_body", "ledger:read", Takes::Nothing),
     ("requests_get", "runs:read", Takes::Nothing),
     ("requests_response", "ledger:read", Takes::Nothing),
@@ -205,23 +224,26 @@ const EXCEPTIONS: &[(&str, Fault, &str)] = &[
     ("memory_load", BrokenBody, READER),
     ("memory_load", UnknownField, READER),
     ("memory_load", NotAnObject, READER),
+    ("memory_validate", BrokenBody, READER),
+    ("memory_validate", UnknownField, READER),
+    ("memory_validate", NotAnObject, READER),
     ("secrets_put", ForeignId, NAMES),
     ("secrets_put", NoId, NAMES),
 ];
 
 /// An operation as the document has it, with its line of the table.
 #[derive(Debug)]
-struct Operation {
-    id: String,
-    method: String,
-    path: String,
+pub(super) struct Operation {
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) path: String,
     problems: BTreeSet<String>,
-    scope: &'static str,
-    takes: Takes,
+    pub(super) scope: &'static str,
+    pub(super) takes: Takes,
 }
 
 /// The operations of the document, all of which the table must know.
-fn operations() -> Vec<Operation> {
+pub(super) fn operations() -> Vec<Operation> {
     let document = openapi_document();
     let paths = document["paths"].as_object().unwrap();
     let items = paths.iter().flat_map(|(path, item)| {
@@ -246,8 +268,8 @@ fn operation_of(path: &str, method: &str, operation: &Value) -> Operation {
 }
 
 /// A server with a finished run of the default tenant, and keys.
-struct World {
-    app: TestApp,
+pub(super) struct World {
+    pub(super) app: TestApp,
     /// The key of another tenant, which may do everything.
     foreign: String,
     /// Keys of the default tenant that have all scopes but one, by the one that they lack.
@@ -261,6 +283,7 @@ struct World {
     schedule: Value,
     skill: Value,
     server: Value,
+    api_key: Value,
 }
 
 async fn skill_and_server(app: &TestApp) -> (Value, Value) {
@@ -270,10 +293,25 @@ async fn skill_and_server(app: &TestApp) -> (Value, Value) {
     (skill, app.post("/v1/mcp-servers", &server).await.expect(201))
 }
 
+/// Keys that have all scopes but one, by the one that they lack.
+async fn lacking(app: &TestApp) -> Vec<(&'static str, String)> {
+    let mut lacking = Vec::new();
+    for lacked in SCOPES {
+        let held: Vec<&str> =
+            SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
+        lacking.push((lacked, mint_key(app, "default", &held).await));
+    }
+    lacking
+}
+
 impl World {
     async fn new() -> Self {
         let app = TestApp::with(&[("AGENTLING_API_KEY", BOOTSTRAP), SEALING]).await;
-        let app = app.with_key(BOOTSTRAP);
+        Self::of(app.with_key(BOOTSTRAP)).await
+    }
+
+    /// The same for the tenant whose key a server is asked with.
+    pub(super) async fn of(app: TestApp) -> Self {
         let agent = app.create_agent(&speaker("a", "Hello.")).await;
         let hook = json!({ "url": app.tools.url("hook") });
         let webhook = app.post("/v1/webhooks", &hook).await.expect(201);
@@ -291,13 +329,10 @@ impl World {
         let step = app.all(&path).await[1].clone();
         let path = format!("/v1/runs/{}/requests", run["id"].as_str().unwrap());
         let request = app.all(&path).await[0].clone();
+        let api_key = json!({ "scopes": ["runs:read"] });
+        let api_key = app.post("/v1/keys", &api_key).await.expect(201);
         let foreign = mint_key(&app, "other", &["admin"]).await;
-        let mut lacking = Vec::new();
-        for lacked in SCOPES {
-            let held: Vec<&str> =
-                SCOPES.into_iter().filter(|scope| ![lacked, "admin"].contains(scope)).collect();
-            lacking.push((lacked, mint_key(&app, "default", &held).await));
-        }
+        let lacking = lacking(&app).await;
         Self {
             app,
             foreign,
@@ -311,15 +346,22 @@ impl World {
             schedule,
             skill,
             server,
+            api_key,
         }
     }
 
     /// The operation's path with what is really there.
-    fn real_path(&self, operation: &Operation) -> String {
+    pub(super) fn real_path(&self, operation: &Operation) -> String {
+        let is_on_item =
+            operation.path.starts_with("/v1/memory/items") && operation.method != "POST";
+        let query = if is_on_item { ITEM_QUERY } else { "" };
+        format!("{}{query}", self.real(&operation.path))
+    }
+
+    /// A path, or a parameter of one, with what is really there.
+    pub(super) fn real(&self, path: &str) -> String {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        operation
-            .path
-            .replace("{scope}", "agent")
+        path.replace("{scope}", "agent")
             .replace("{owner_id}", &text(&self.agent["id"]))
             .replace("{agent_id}", &text(&self.agent["id"]))
             .replace("{thread_id}", &text(&self.run["thread_id"]))
@@ -333,6 +375,7 @@ impl World {
             .replace("{name}", SECRET_NAME)
             .replace("{skill_id}", &text(&self.skill["id"]))
             .replace("{server_id}", &text(&self.server["id"]))
+            .replace("{key_id}", &text(&self.api_key["id"]))
             .replace("{version}", "1")
             .replace("{call_id}", "call_1")
             .replace("{n}", "1")
@@ -385,7 +428,10 @@ impl World {
             Unacceptable => {
                 vec![(real, With { headers: &[("accept", "image/png")], ..good })]
             }
-            UnknownParameter => vec![(format!("{real}?colour=1"), good)],
+            UnknownParameter => {
+                let sign = if real.contains('?') { '&' } else { '?' };
+                vec![(format!("{real}{sign}colour=1"), good)]
+            }
             ForeignId => {
                 let with = With { key: Some(self.foreign.as_str()), ..good };
                 self.other_ids(operation, &[real]).into_iter().map(|path| (path, with)).collect()
@@ -482,7 +528,7 @@ fn differences(operation: &Operation, fault: Fault, answer: &Answer) -> Option<S
 }
 
 /// The one answer for what is not there, whatever it is.
-fn not_there() -> Value {
+pub(super) fn not_there() -> Value {
     json!({ "type": "/problems/not-found", "title": "Not found", "status": 404,
             "detail": "nothing is found under this id" })
 }

@@ -72,6 +72,8 @@ async fn a_program_is_there_for_the_tenants_that_it_names_only() {
     let programs = json!([{"name": "s", "command": python(&folder), "args": [script()],
         "tenants": ["somebody"]}]);
     let app = app(dir.path(), &programs).await;
-    let run = app.run(&mcp_agent(&all(), &[("add", json!({"a": 1, "b": 1}))]), "go").await;
-    assert_eq!(app.outcomes(&run).await[0]["kind"], "unknown_tool");
+    let agent = mcp_agent(&all(), &[("add", json!({"a": 1, "b": 1}))]);
+    let answer = app.post("/v1/runs", &json!({"agent": agent, "input": "go"})).await;
+    let problem = answer.expect_problem(422, "validation-failed");
+    assert_eq!(problem["errors"][0]["code"], "unknown_mcp_server", "{problem}");
 }

@@ -66,6 +66,7 @@ pub(crate) fn batch(loaded: &LoadedRun, call: &str) -> Batch {
         pins: None,
         draws: Draws::default(),
         sub_runs: Vec::new(),
+        given_up: Vec::new(),
         parent: None,
     }
 }

@@ -6,3 +6,4 @@ mod ledger;
 mod pool;
 mod queues;
 mod schema;
+mod wall;

@@ -85,7 +85,7 @@ impl TestApp {
         settings: &[(&str, &str)],
         around: Surroundings,
     ) -> Self {
-        let store = db.store();
+        let store = db.server_store(PoolSettings { api: 4, worker: 4, critical: 2 });
         Self::serving((db, tools), store, settings, around).await
     }
 
@@ -96,7 +96,7 @@ impl TestApp {
         pools: PoolSettings,
         settings: &[(&str, &str)],
     ) -> Self {
-        let store = Store::open(&db.url, pools).unwrap();
+        let store = db.server_store(pools);
         Self::serving((db.clone(), tools.clone()), store, settings, Surroundings::default()).await
     }
 

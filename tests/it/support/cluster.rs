@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 
 static CLUSTER: OnceLock<String> = OnceLock::new();
 static TEMPLATE: OnceCell<()> = OnceCell::const_new();
+static WALLED: OnceCell<()> = OnceCell::const_new();
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A database of a test's own, made from a migrated template.
@@ -23,20 +24,33 @@ pub(crate) struct TestDb {
 }
 
 impl TestDb {
-    /// A fresh one.
+    /// A fresh one; with row-level security if the whole suite is run with it.
     pub(crate) async fn new() -> Self {
+        if is_walled_by_default() { Self::walled().await } else { Self::plain().await }
+    }
+
+    /// One with row-level security.
+    pub(crate) async fn walled() -> Self {
         let server = cluster().await;
         TEMPLATE.get_or_init(|| make_template(&server)).await;
-        Self::copy_of(&server, "agentling").await
+        WALLED.get_or_init(|| make_walled_template(&server)).await;
+        Self::copy_of(&server, "walled_template", "walled").await
+    }
+
+    /// One without it.
+    pub(crate) async fn plain() -> Self {
+        let server = cluster().await;
+        TEMPLATE.get_or_init(|| make_template(&server)).await;
+        Self::copy_of(&server, "agentling", "test").await
     }
 
     /// One without any table.
     pub(crate) async fn empty() -> Self {
-        Self::copy_of(&cluster().await, "template0").await
+        Self::copy_of(&cluster().await, "template0", "test").await
     }
 
-    async fn copy_of(server: &str, template: &str) -> Self {
-        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    async fn copy_of(server: &str, template: &str, prefix: &str) -> Self {
+        let name = format!("{prefix}_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut connection = admin(server).await;
         // The name is made of a counter.
         let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
@@ -47,6 +61,26 @@ impl TestDb {
     /// A store on it.
     pub(crate) fn store(&self) -> Store {
         Store::open(&self.url, PoolSettings { api: 4, worker: 4, critical: 2 }).unwrap()
+    }
+
+    /// Whether it has row-level security.
+    pub(crate) fn is_walled(&self) -> bool {
+        self.url.contains("/walled_")
+    }
+
+    /// The store of a server: with row-level security it has the roles that are held by it.
+    pub(crate) fn server_store(&self, pools: PoolSettings) -> Store {
+        if !self.is_walled() {
+            return Store::open(&self.url, pools).unwrap();
+        }
+        let store = Store::open(&self.url_of(TENANT_ROLE), pools).unwrap();
+        let system = PoolSettings { api: 2, worker: 2, critical: 2 };
+        store.with_system(&self.url_of(SYSTEM_ROLE), system).unwrap()
+    }
+
+    /// Where another role reaches it.
+    pub(crate) fn url_of(&self, role: &str) -> String {
+        self.url.replacen("//agentling@", &format!("//{role}@"), 1)
     }
 
     /// A bare connection, to look at rows.
@@ -74,6 +108,30 @@ async fn make_template(server: &str) {
     store.migrate().await.unwrap();
     // A template must not be in use while it is copied.
     store.close().await;
+}
+
+/// The role of servers that sees one tenant at a time, and the one that sees all.
+pub(crate) const TENANT_ROLE: &str = "test_api";
+pub(crate) const SYSTEM_ROLE: &str = "test_system";
+
+async fn make_walled_template(server: &str) {
+    let made = "CREATE DATABASE walled_template TEMPLATE agentling";
+    sqlx::query(made).execute(&mut admin(server).await).await.unwrap();
+    let url = named(server, "walled_template");
+    let store = Store::open(&url, PoolSettings { api: 1, worker: 1, critical: 1 }).unwrap();
+    store.migrate_with(Some(true)).await.unwrap();
+    store.close().await;
+    for (role, group) in [(TENANT_ROLE, "agentling_tenant"), (SYSTEM_ROLE, "agentling_system")] {
+        // The names are those above.
+        let made = format!("CREATE ROLE {role} LOGIN IN ROLE {group}");
+        let made = sqlx::AssertSqlSafe(made);
+        sqlx::query(made).execute(&mut admin(server).await).await.unwrap();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
+fn is_walled_by_default() -> bool {
+    std::env::var("AGENTLING_TEST_WALL").is_ok_and(|chosen| chosen == "on")
 }
 
 /// Starts the cluster and lets it live as long as the process: its guard stops it when we are gone.

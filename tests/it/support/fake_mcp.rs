@@ -26,6 +26,10 @@ pub(crate) enum Call {
     GivenUp(i32, &'static str),
     /// It is answered with an error of the server about its arguments.
     Refused(&'static str),
+    /// It is answered like this: a status, a type and a body, in which `{id}` is that of the request.
+    Says(u16, &'static str, &'static str),
+    /// It is answered with more than is taken.
+    Floods,
 }
 
 #[derive(Debug)]
@@ -33,6 +37,7 @@ struct Shared {
     tools: Mutex<Value>,
     call: Mutex<Call>,
     session: Mutex<u32>,
+    version: Mutex<&'static str>,
     seen: Mutex<Vec<(Value, String)>>,
 }
 
@@ -53,6 +58,7 @@ impl FakeMcp {
             tools: Mutex::new(tools),
             call: Mutex::new(Call::Answered),
             session: Mutex::new(1),
+            version: Mutex::new("2025-06-18"),
             seen: Mutex::default(),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
@@ -79,6 +85,11 @@ impl FakeMcp {
     /// Treats calls like this from now on.
     pub(crate) fn treat_calls(&self, call: Call) {
         *self.shared.call.lock().unwrap() = call;
+    }
+
+    /// Speaks this version of the protocol from now on.
+    pub(crate) fn speak(&self, version: &'static str) {
+        *self.shared.version.lock().unwrap() = version;
     }
 
     /// Forgets its sessions, as a server does that is restarted.
@@ -113,15 +124,15 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let session = format!("session-{}", shared.session.lock().unwrap());
     let is_known = body["method"] == "initialize" || header("mcp-session-id") == session;
     if !is_known {
-        return StatusCode::NOT_FOUND.into_response();
+        return (StatusCode::NOT_FOUND, "Session not found").into_response();
     }
     shared.seen.lock().unwrap().push((body.clone(), header("authorization")));
     if body.get("id").is_none() {
         return StatusCode::ACCEPTED.into_response();
     }
-    let call = *shared.call.lock().unwrap();
+    let (call, version) = (*shared.call.lock().unwrap(), *shared.version.lock().unwrap());
     let result = match body["method"].as_str().unwrap() {
-        "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        "initialize" => json!({"protocolVersion": version, "capabilities": {"tools": {}},
                                "serverInfo": {"name": "fake", "version": "1"}}),
         "tools/list" => json!({"tools": *shared.tools.lock().unwrap()}),
         "tools/call" if call != Call::Answered => return otherwise(call, &body),
@@ -154,6 +165,12 @@ fn otherwise(call: Call, request: &Value) -> Response {
         Call::GivenUp(code, text) => {
             (StatusCode::GATEWAY_TIMEOUT, json, error(&Value::Null, code, text)).into_response()
         }
+        Call::Says(status, media_type, body) => {
+            let body = body.replace("{id}", &request["id"].to_string());
+            let status = StatusCode::from_u16(status).unwrap();
+            (status, [("content-type", media_type)], body).into_response()
+        }
+        Call::Floods => (json, vec![b' '; 7 << 20]).into_response(),
         Call::Refused(text) => (json, error(&request["id"], -32_602, text)).into_response(),
         Call::Answered | Call::HungUp | Call::KeptAlive => unanswered(call, request),
     }

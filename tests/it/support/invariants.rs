@@ -47,7 +47,10 @@ const RULES: &[Rule] = &[
           GROUP BY tenant_id, thread_id
          HAVING min(seq) < 1 OR count(*) <> count(DISTINCT seq) OR max(seq) - count(*) > (
                 SELECT coalesce(sum(n_steps), 0) FROM tombstone t
-                 WHERE (t.tenant_id, t.thread_id, t.kind) = (h.tenant_id, h.thread_id, 'run'))",
+                 WHERE (t.tenant_id, t.kind) = (h.tenant_id, 'run')
+                   AND (t.thread_id = h.thread_id OR t.thread_id IN (
+                        SELECT source_id FROM thread_segment g
+                         WHERE (g.tenant_id, g.thread_id) = (h.tenant_id, h.thread_id))))",
     ),
     (
         "a fork has all that it shares, and what it shares is over",
@@ -443,6 +446,9 @@ const RULES: &[Rule] = &[
                 WHEN i.route IN ('POST /v1/threads', 'POST /v1/threads/{thread_id}/fork')
                 THEN NOT EXISTS (SELECT FROM thread t
                                   WHERE (t.tenant_id, t.thread_id) = (i.tenant_id, i.run_id))
+                WHEN i.route LIKE 'POST /v1/keys%'
+                THEN NOT EXISTS (SELECT FROM api_key k
+                                  WHERE (k.tenant_id, k.key_id) = (i.tenant_id, i.run_id))
                 WHEN i.route = 'POST /v1/agents'
                 THEN NOT EXISTS (SELECT FROM agent a
                                   WHERE (a.tenant_id, a.agent_id) = (i.tenant_id, i.run_id))
@@ -468,6 +474,29 @@ const RULES: &[Rule] = &[
                          WHERE (s.tenant_id, s.run_id, s.kind) = (r.tenant_id, r.run_id, 'action'))
             AND NOT EXISTS (SELECT 1 FROM run_pin p
                              WHERE (p.tenant_id, p.run_id) = (r.tenant_id, r.run_id))",
+    ),
+    (
+        "the newest version of an item is stored, and has a value where the item has one",
+        "SELECT concat(i.tenant_id, ' ', i.namespace, ' ', i.key) FROM memory_item i
+           LEFT JOIN memory_item_version v USING (tenant_id, namespace, key, version)
+          WHERE v.version IS NULL
+             OR (i.document IS NULL) <> (v.value IS NULL)
+             OR i.document IS NULL AND (i.words IS NOT NULL OR i.embedding IS NOT NULL)",
+    ),
+    (
+        "no version of an item is ahead of it",
+        "SELECT concat(v.tenant_id, ' ', v.namespace, ' ', v.key, ' ', v.version)
+           FROM memory_item_version v
+           JOIN memory_item i USING (tenant_id, namespace, key)
+          WHERE v.version > i.version",
+    ),
+    (
+        "what a tool says that it has put was put by its call, or was forgotten since",
+        "SELECT c.call_id FROM tool_call c
+           JOIN memory_item_version v ON (v.tenant_id, v.call_id) = (c.tenant_id, c.call_id)
+          WHERE c.name <> 'memory_put'
+             OR c.outcome->>'kind' = 'success'
+                AND (c.outcome->'output'->'json'->>'version')::integer <> v.version",
     ),
     (
         "what was erased is not there",

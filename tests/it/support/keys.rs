@@ -20,7 +20,7 @@ pub(crate) async fn mint_key_until(
     (tenant, scopes): (&str, &[&str]),
     expires_at: Option<DateTime<Utc>>,
 ) -> (KeyId, String) {
-    let (around, store) = (Surroundings::default(), &app.running.store);
+    let (around, store) = (Surroundings::default(), &app.running.store.as_system());
     // The server has made its pepper when it started, so the one offered here is not taken.
     let pepper = keys::shared_secret(store, "pepper", [0; 32]).await.unwrap();
     let key = ApiKey::mint(around.ids.as_ref()).unwrap();
@@ -33,6 +33,7 @@ pub(crate) async fn mint_key_until(
         created_at: around.clock.now(),
         expires_at,
         revoked_at: None,
+        replaces: None,
     };
     keys::insert(store, &stored).await.unwrap();
     (key.id(), key.reveal().expose_secret().to_owned())

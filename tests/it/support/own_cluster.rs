@@ -117,6 +117,36 @@ impl OwnCluster {
         }
     }
 
+    /// Makes a role that is let in by its password alone, and has the server log all that it does, with
+    /// every value.
+    pub(crate) async fn make_loud_role(&self, name: &str, password: &str) {
+        self.admin(format!("CREATE ROLE {name} SUPERUSER LOGIN PASSWORD '{password}'")).await;
+        for set in [
+            "log_statement = 'all'",
+            "log_error_verbosity = 'verbose'",
+            "log_min_error_statement = 'info'",
+            "log_parameter_max_length = -1",
+            "log_parameter_max_length_on_error = -1",
+        ] {
+            self.admin(format!("ALTER ROLE {name} SET {set}")).await;
+        }
+        let access = self.data().join("pg_hba.conf");
+        let before = std::fs::read_to_string(&access).unwrap();
+        std::fs::write(&access, format!("local all {name} scram-sha-256\n{before}")).unwrap();
+        self.admin("SELECT pg_reload_conf()".to_owned()).await;
+    }
+
+    /// A statement of the administrator, which the log does not hold.
+    pub(crate) async fn admin(&self, statement: String) {
+        let statement = sqlx::AssertSqlSafe(statement);
+        sqlx::raw_sql(statement).execute(&mut self.db().connect().await).await.unwrap();
+    }
+
+    /// What the server logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("data/postgres.log")).unwrap()
+    }
+
     /// A standby that follows this server; clients still go to this one.
     pub(crate) async fn standby(&self) -> Self {
         let dir = tempfile::tempdir().unwrap();

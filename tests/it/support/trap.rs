@@ -39,10 +39,18 @@ impl Trap {
         for other in ["127.0.0.2", "127.255.255.254", "::1"].map(|text| text.parse().unwrap()) {
             traps.extend(Self::at(other, port).await);
         }
+        for promised in given_addresses() {
+            traps.push(Self::at(promised, port).await.expect("the machine has the address"));
+        }
         if let Some(own) = own_address() {
             traps.extend(Self::at(own, port).await);
         }
         traps
+    }
+
+    /// How many have connected so far.
+    pub(crate) fn hits(&self) -> usize {
+        self.hits.load(Ordering::SeqCst)
     }
 
     /// Fails unless nobody has connected so far; then connects, so that the count is seen to count.
@@ -56,6 +64,14 @@ impl Trap {
         };
         tokio::time::timeout(Duration::from_mins(1), counted).await.expect("the count counts");
     }
+}
+
+/// The closed addresses that this machine was given for the tests: some where they run in a network of
+/// their own, else none.
+#[expect(clippy::disallowed_methods, reason = "tests read the environment themselves")]
+fn given_addresses() -> Vec<IpAddr> {
+    let given = std::env::var("AGENTLING_TEST_ADDRESSES").unwrap_or_default();
+    given.split(',').filter(|text| !text.is_empty()).map(|text| text.parse().unwrap()).collect()
 }
 
 /// The address under which others know this machine; nothing is sent to find it out.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::CallId;
 use crate::domain::memory::read::{Flawed, Node, Read};
+use crate::domain::memory::repair::{RepairCode, interrupted};
 use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::step::{ActionStep, InputPart, StepContent, SystemStep, TaskStep};
 use crate::domain::tool::ToolOutcome;
@@ -92,7 +93,7 @@ impl<'a> Conversation<'a> {
         let waiting = self.waiting.remove(&outcome.tool_call_id);
         let Some(call) = waiting.and_then(|nth| self.open.get_mut(nth)) else {
             if !self.has_unread {
-                place.flaw("unpaired_call", "no call of the last reply is left for the outcome");
+                self.leave_out(place, &outcome.tool_call_id);
             }
             return;
         };
@@ -106,19 +107,30 @@ impl<'a> Conversation<'a> {
         call.outcome = Some(outcome);
     }
 
+    /// Leaves an outcome out for which no call of the last reply is left, or reports it.
+    fn leave_out(&self, place: &Node<'_>, id: &CallId) {
+        let is_answered = self.open.iter().any(|call| call.id == *id);
+        let code =
+            if is_answered { RepairCode::DuplicateOutcome } else { RepairCode::OrphanOutcome };
+        // What cannot be mended is among the findings.
+        let _reported = place.mend(code);
+    }
+
+    /// How a call ended, as far as that is known or may be said.
+    fn outcome(&self, call: OpenCall<'a>) -> Option<ToolOutcome> {
+        if call.outcome.is_some() || self.has_unread {
+            return call.outcome;
+        }
+        let mended = call.place.mend(RepairCode::UnansweredCall);
+        mended.is_ok().then(|| interrupted(call.id, &call.name))
+    }
+
     /// Gives the last action its outcomes.
     fn close(&mut self) {
         self.waiting.clear();
-        let mut outcomes = Vec::with_capacity(self.open.len());
-        for call in std::mem::take(&mut self.open) {
-            match call.outcome {
-                Some(outcome) => outcomes.push(outcome),
-                None if self.has_unread => {}
-                None => {
-                    call.place.flaw("unpaired_call", "the call has no outcome");
-                }
-            }
-        }
+        let calls = std::mem::take(&mut self.open);
+        let mut outcomes: Vec<_> =
+            calls.into_iter().filter_map(|call| self.outcome(call)).collect();
         if let Some(StepContent::Action(action)) = self.steps.get_mut(self.acted_at) {
             action.outcomes.append(&mut outcomes);
         }

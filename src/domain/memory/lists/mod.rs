@@ -14,6 +14,7 @@ mod pydantic;
 mod pydantic_reply;
 mod pydantic_tool;
 
+use super::load::{MemoryFormat, too_many};
 use super::read::{Fields, Flawed, Node, Read};
 use super::{MAX_STEPS, Memory};
 use crate::domain::message::{Reply, ReplyPart, ReplyState};
@@ -29,6 +30,13 @@ enum Format {
 }
 
 impl Format {
+    const fn as_labelled(self) -> MemoryFormat {
+        match self {
+            Self::Chat => MemoryFormat::OpenaiChat,
+            Self::Pydantic => MemoryFormat::PydanticAi,
+        }
+    }
+
     fn of(message: &Node<'_>) -> Option<Self> {
         let names = message.names();
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
@@ -40,26 +48,30 @@ impl Format {
 }
 
 /// Reads a list of messages.
-pub(super) fn document(root: &Node<'_>) -> Read<Memory> {
+pub(super) fn document(root: &Node<'_>) -> Read<(MemoryFormat, Memory)> {
     let messages = root.array()?;
-    let Some(format) = messages.iter().find_map(Format::of) else {
+    if messages.len() > MAX_STEPS {
+        return Err(too_many(root));
+    }
+    let Some(format) = messages.iter().find_map(|message| Format::of(&message)) else {
         let message = "a memory document is an object, or a list of messages, each with a `role` \
                        (OpenAI chat) or a `kind` (Pydantic AI)";
         return Err(root.flaw("not_an_object", message));
     };
     let mut conversation = Conversation::default();
-    for message in &messages {
+    for message in messages.iter() {
         if root.report().is_full() {
             return Err(Flawed);
         }
-        let read = read_message(format, message, &mut conversation);
+        let read = read_message(format, &message, &mut conversation);
         conversation.note(read);
     }
     let steps = conversation.finish()?;
     if steps.len() > MAX_STEPS {
-        return Err(root.flaw("too_many_steps", format!("at most {MAX_STEPS} steps are read")));
+        return Err(too_many(root));
     }
-    Ok(Memory { metadata: None, framing_policy: None, steps })
+    let memory = Memory { metadata: None, framing_policy: None, steps };
+    Ok((format.as_labelled(), memory))
 }
 
 fn read_message<'a>(
@@ -91,7 +103,7 @@ fn unsupported(node: &Node<'_>, what: &str) -> Flawed {
 /// Reads every element, so that one flawed element hides no other.
 fn each<'a>(node: &Node<'a>, mut read: impl FnMut(&Node<'a>) -> Read<()>) -> Read<()> {
     let mut all = Ok(());
-    for element in node.array()? {
+    for element in node.array()?.iter() {
         all = read(&element).and(all);
     }
     all

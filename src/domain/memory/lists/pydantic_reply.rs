@@ -135,6 +135,8 @@ fn part<'a>(node: &Node<'a>) -> Read<(ReplyPart, Option<Node<'a>>)> {
             let raw = node.clone().at_depth(RAW_DEPTH).value()?;
             // It is spelt as that package spells it, which its issuer would not understand.
             provider(&mut fields)?;
+            // All of it is kept.
+            fields.take_all();
             ReplyPart::Unknown(UnknownPart { issuer: None, raw })
         }
         _ => {

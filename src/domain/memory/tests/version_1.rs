@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::cases;
 use super::generate::memory;
 use crate::domain::memory::{Memory, export_v1, export_v2, load};
 use crate::domain::message::ReplyPart;
@@ -193,6 +194,8 @@ fn a_retry_is_told_in_the_words_of_the_seed_framework() {
 }
 
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn a_lossy_export_of_any_history_is_a_version_1_document(memory in memory()) {
         let exported = export_v1(&memory, true).unwrap();

@@ -2,11 +2,14 @@
 
 use proptest::prelude::*;
 
+use super::cases;
 use super::generate::memory;
 use crate::domain::memory::{MAX_DEPTH, Memory, export_v2, load};
 use crate::domain::step::{RetryCause, RetryStep, StepContent};
 
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn an_export_reads_back_as_the_same_memory_and_the_same_bytes(memory in memory()) {
         let text = export_v2(&memory);

@@ -1,9 +1,10 @@
 //! `GET /v1/threads/{thread_id}/memory`.
 
 use axum::extract::State;
+use axum::response::Response;
 
-use super::MemoryDocument;
-use super::document::{ExportQuery, Version};
+use super::LoadableMemory;
+use super::document::ExportQuery;
 use crate::domain::caller::Caller;
 use crate::domain::id::ThreadId;
 use crate::domain::memory::Memory;
@@ -13,31 +14,31 @@ use crate::http::AppState;
 use crate::http::auth::{MemoryRead, Scoped};
 use crate::http::extract::{PathId, Query};
 use crate::http::problem::Problem;
-use crate::http::reply::Reply;
+use crate::http::reply::raw;
 use crate::http::threads::{find, view};
 use crate::store::steps;
 
 /// Export the memory of a thread
 ///
 /// The steps that a model sees, as they stand; of a run under way, those that are complete. Version 1
-/// answers `validation-failed` with what would be lost, unless `lossy=true`.
+/// answers `validation-failed` with what would be lost, unless `lossy=true`, and a list of chat messages
+/// does so with `lossy=false`.
 #[utoipa::path(get, path = "/v1/threads/{thread_id}/memory", tag = "threads",
     operation_id = "memory_export",
     params(("thread_id" = String, Path, description = "The thread"), ExportQuery),
-    responses((status = 200, description = "The memory", body = MemoryDocument)),
+    responses((status = 200, description = "The memory", body = LoadableMemory)),
     extensions(("x-problems" = json!(["validation-failed"]))))]
 pub(super) async fn export(
     State(app): State<AppState>,
     caller: Scoped<MemoryRead>,
     PathId(id): PathId<ThreadId>,
     Query(query): Query<ExportQuery>,
-) -> Result<Reply<MemoryDocument>, Problem> {
+) -> Result<Response, Problem> {
+    let written = query.written()?;
     let (memory, tag) = snapshot(&app, &caller, id).await?;
-    let document = match query.version {
-        Version::One => MemoryDocument::version_1(&memory, query.lossy),
-        Version::Two => MemoryDocument::version_2(&memory),
-    };
-    Ok(Reply::ok(document?).etag(tag))
+    let document = written.of(&memory)?;
+    // A document may be large: it goes out as it was written, and not once more through a serialiser.
+    Ok(raw("application/json", document.into_bytes(), Some(&tag)))
 }
 
 /// A thread's memory with its `ETag`, both as of one moment.
@@ -58,12 +59,11 @@ async fn snapshot(
     let tag = view::etag(&thread);
     let places = steps.iter().map(|step| (step.thread_id, step.run_id)).collect();
     let redactors = app.engine.redactors(&caller.tenant, RedactionChannel::Export, places).await?;
-    let steps: Vec<_> = steps.into_iter().map(|step| redactors.step(step).content).collect();
     let memory = Memory {
         metadata: Some(redactors.labels(&thread.metadata)),
         framing_policy: Some(thread.framing.policy),
         // In a document, steps are counted from its first one.
-        steps: steps.iter().map(|step| step.moved_by(-before).into_owned()).collect(),
+        steps: steps.into_iter().map(|step| redactors.step(step).content.moved(-before)).collect(),
     };
     Ok((memory, tag))
 }

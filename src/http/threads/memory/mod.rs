@@ -1,9 +1,11 @@
-//! A thread's memory in portable form: export, load, reset.
+//! Memory in portable form: a thread's export, load and reset, and what a document would become.
 
 mod document;
 mod export;
 mod load;
+mod notes;
 mod reset;
+mod validate;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,12 +17,14 @@ use crate::http::AppState;
 use crate::http::extract::IfMatch;
 use crate::store::threads::LoadedSteps;
 
-use document::MemoryDocument;
 pub(in crate::http) use document::{LoadableMemory, load};
+pub(super) use notes::NotesView;
 
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(export::export, load::load, reset::reset))
+    OpenApiRouter::new()
+        .routes(routes!(export::export, load::load, reset::reset))
+        .routes(routes!(validate::validate))
 }
 
 /// Steps of a document as steps of a thread.

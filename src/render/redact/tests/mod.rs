@@ -1,6 +1,7 @@
 //! What is replaced, and that nothing else is.
 
 mod properties;
+mod shapes;
 mod stream;
 
 use std::borrow::Cow;

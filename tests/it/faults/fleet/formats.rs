@@ -46,6 +46,7 @@ async fn f45_a_run_that_an_older_server_could_not_read_is_none_that_it_claims() 
     until(&app.db, "SELECT count(*) = 1 FROM run WHERE answer = 'Done.'").await;
     app.run_body(&json!({"agent": asker, "input": "Go."})).await;
     app.run_body(&json!({"agent_id": "plain", "input": "Go."})).await;
+    app.register("none", &app.tools.url("mcp"), &json!({})).await;
     let served = agent_with(&[saying("Served.")], &[json!({"kind": "mcp", "server": "none"})]);
     app.run_body(&json!({"agent": served, "input": "Go."})).await;
     let of = |what: &'static str| count(&app.db, what);

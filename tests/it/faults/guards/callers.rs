@@ -88,7 +88,7 @@ pub(super) const CHANGES: &[Change] = &[
         scene!(a_run_is_let_on_beside_the_active_one),
     ),
     (
-        "SELECT status\n           FROM run",
+        "SELECT status, cancel_requested_at IS NOT NULL",
         "FOR UPDATE",
         "",
         scene!(a_call_is_answered_twice_at_once),

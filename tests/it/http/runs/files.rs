@@ -157,9 +157,8 @@ async fn every_flaw_of_a_file_is_told_at_its_place() {
         { "part_kind": "text", "text": "Look." },
         file("x", "Image/PNG", &as_base64("iVBORw==")),
         file("x", "image/png", &as_base64("not base64")),
-        file("x", "image/png", &as_url("http://files.example/a.png")),
-        file("x", "image/png", &as_url("file:///etc/passwd")),
-        file("x", "image/png", &as_url("data:image/png;base64,iVBORw==")),
+        file("x", "image/png", &as_base64("aGk=")),
+        file("x", "image/svg+xml", &as_url("https://files.example/a.svg")),
     ]);
     let problem = refused(&app, &input).await.expect_problem(422, "validation-failed");
     assert_eq!(
@@ -167,11 +166,21 @@ async fn every_flaw_of_a_file_is_told_at_its_place() {
         [
             "/input/1/media_type",
             "/input/2/source/base64",
-            "/input/3/source/url",
-            "/input/4/source/url",
-            "/input/5/source/url",
+            "/input/3/media_type",
+            "/input/4/media_type",
         ]
     );
+    for url in [
+        "http://files.example/a.png",
+        "file:///etc/passwd",
+        "data:image/png;base64,iVBORw==",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[::1]/a.png",
+    ] {
+        let answer = refused(&app, &json!([file("x", "image/png", &as_url(url))])).await;
+        let problem = answer.expect_problem(422, "egress-denied");
+        assert_eq!(pointers(&problem), ["/input/0/source/url"], "{url}");
+    }
     for (file, pointer) in [
         (file("", "a/b", &as_text("x")), "/input/0/id"),
         (file(&"x".repeat(257), "a/b", &as_text("x")), "/input/0/id"),

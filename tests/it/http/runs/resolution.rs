@@ -93,7 +93,7 @@ async fn a_tool_may_have_the_model_told_at_once() {
     app.tools.hold("pay");
     let run = app.run_body(&payer(&app, &json!({"on_in_doubt": "observe"}))).await;
     assert_eq!(run["status"], "completed");
-    assert_eq!(app.outcomes(&run).await[0]["kind"], "timeout");
+    assert_eq!(app.outcomes(&run).await[0]["kind"], "in_doubt");
     assert_eq!(n_paid(&app), 1);
 }
 

@@ -1,8 +1,11 @@
 //! Agents as tools: a call is a run of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentling::app::Surroundings;
+use agentling::domain::id::TenantId;
+use agentling::store::retention;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -56,7 +59,7 @@ async fn with_sub_runs(app: &TestApp, body: &Value, status: &str, n: usize) -> (
             }
         }
     };
-    let found = tokio::time::timeout(std::time::Duration::from_mins(1), found).await;
+    let found = tokio::time::timeout(Duration::from_mins(1), found).await;
     (run, found.expect("the sub-runs come so far"))
 }
 
@@ -600,8 +603,104 @@ async fn what_agents_said_to_each_other_is_erased_with_the_run_that_it_was_said_
     let body = asker(&agent_tool("ask", "middle"));
     let (erased, kept) = (app.run_body(&body).await, app.run_body(&body).await);
     app.delete(run_path(&erased, "").trim_end_matches('/')).await.expect(204);
-    until(&app.db, "SELECT count(*) = 3 FROM run").await;
+    assert_eq!(count(&app.db, "SELECT count(*) FROM run").await, 3);
     assert_eq!(sub_runs(&app, &kept).await.len(), 1);
     assert_eq!(count(&app.db, "SELECT count(*) FROM tombstone WHERE kind = 'thread'").await, 2);
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_thread_goes_with_all_that_was_made_for_it_and_not_while_any_of_that_is_under_way() {
+    let app = TestApp::start().await;
+    let pick = |n: u32| json!({"tool_calls": [{"name": "pick", "arguments": {"n": n}}]});
+    let script = [pick(1), pick(2), saying("Picked.")];
+    helper(&app, "picker", &script, &[client_tool("pick")]).await;
+    helper(&app, "middle", &[asking(&["down"]), saying("Down.")], &[agent_tool("down", "picker")])
+        .await;
+    let middle = [agent_tool("ask", "middle")];
+    let (run, _) = with_sub_runs(&app, &asker(&middle[0]), "queued", 1).await;
+    until(&app.db, "SELECT count(*) = 1 FROM run WHERE status = 'requires_action'").await;
+    let below = sub_runs(&app, &sub_runs(&app, &run).await[0]).await.remove(0);
+    // It is ended and begun again for itself, so that nobody waits for it.
+    app.post(&run_path(&below, "interrupt"), &json!({})).await.expect(202);
+    assert_eq!(app.rested(&run).await["answer"], "Done.");
+    app.post(&run_path(&below, "resume"), &json!({})).await.expect(202);
+    let thread = format!("/v1/threads/{}", run["thread_id"].as_str().unwrap());
+    let problem = app.delete(&thread).await.expect_problem(409, "thread-busy");
+    assert_eq!(problem["active_run_id"], below["id"], "{problem}");
+    app.post(&run_path(&below, "cancel"), &json!({"wait": true})).await.expect(202);
+    app.delete(&thread).await.expect(204);
+    for table in ["run", "thread", "step", "tool_call"] {
+        let sql: &'static str = Box::leak(format!("SELECT count(*) FROM {table}").into());
+        assert_eq!(count(&app.db, sql).await, 0, "{table}");
+    }
+    assert_eq!(count(&app.db, "SELECT count(*) FROM tombstone").await, 6);
+    app.get(&run_path(&below, "steps")).await.expect_problem(410, "gone");
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn what_is_kept_no_longer_goes_with_what_was_made_for_it() {
+    let app = TestApp::start().await;
+    helper(&app, "echo", &[json!({"echo": true})], &[]).await;
+    let body = asker(&agent_tool("ask", "echo"));
+    let (old, kept) = (app.run_body(&body).await, app.run_body(&body).await);
+    let thread = old["thread_id"].as_str().unwrap().parse().unwrap();
+    let (store, tenant) = (app.db.store(), TenantId::default());
+    assert!(retention::forget_thread(&store, &tenant, thread, Duration::ZERO).await.unwrap());
+    assert_eq!(count(&app.db, "SELECT count(*) FROM run").await, 2);
+    assert_eq!(sub_runs(&app, &kept).await.len(), 1);
+    assert_invariants(&app.db).await;
+}
+
+/// Whether every run that is under way is to end.
+const ALL_TO_END: &str = "SELECT count(*) FROM run WHERE cancel_requested_at IS NULL
+                             AND status IN ('queued', 'running', 'requires_action')";
+
+#[tokio::test]
+async fn nothing_goes_on_below_a_run_that_is_cancelled_once_that_is_told() {
+    let app = TestApp::start().await;
+    let parameters = json!({"type": "object", "properties": {}});
+    let mut pay = tool(&app.tools, "pay", "at_most_once", &parameters);
+    pay["approval"] = json!("always");
+    let script = [json!({"tool_calls": [{"name": "pay", "arguments": {}}]}), saying("Paid.")];
+    helper(&app, "payer", &script, &[pay]).await;
+    helper(&app, "middle", &[asking(&["down"]), saying("Down.")], &[agent_tool("down", "payer")])
+        .await;
+    for _ in 0..5 {
+        let (run, found) =
+            with_sub_runs(&app, &asker(&agent_tool("ask", "middle")), "queued", 1).await;
+        until(&app.db, "SELECT count(*) = 1 FROM run WHERE status = 'requires_action'").await;
+        let below = sub_runs(&app, &found[0]).await.remove(0);
+        let call = below["requires_action"]["tool_calls"][0]["tool_call_id"].as_str().unwrap();
+        app.post(&run_path(&run, "cancel"), &json!({"wait": true})).await.expect(202);
+        assert_eq!(count(&app.db, ALL_TO_END).await, 0);
+        assert_eq!(app.decide(&below, call, &json!({"approve": true})).await.status, 409);
+        at_rest(&app).await;
+        assert_eq!(app.rested(&below).await["status"], "cancelled");
+    }
+    assert_eq!(app.tools.seen(), []);
+    assert_invariants(&app.db).await;
+}
+
+#[tokio::test]
+async fn a_sub_run_whose_time_is_over_is_to_end_before_the_model_hears_of_it() {
+    let app = TestApp::start().await;
+    let parameters = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let steps = (0..200)
+        .map(|n| json!({"tool_calls": [{"name": "act", "arguments": {"n": n}}], "delay_ms": 50}));
+    let mut busy = agent_with(
+        &steps.collect::<Vec<_>>(),
+        &[tool(&app.tools, "act", "at_most_once", &parameters)],
+    );
+    (busy["name"], busy["max_steps"]) = (json!("busy"), json!(100));
+    app.create_agent(&busy).await;
+    let mut ask = agent_tool("ask", "busy");
+    ask["timeout_ms"] = json!(1_000);
+    let run = app.run_body(&asker(&ask)).await;
+    assert_eq!(app.outcomes(&run).await[0]["kind"], "timeout", "{run}");
+    assert_eq!(count(&app.db, ALL_TO_END).await, 0);
+    at_rest(&app).await;
+    assert_eq!(sub_runs(&app, &run).await[0]["status"], "cancelled");
     assert_invariants(&app.db).await;
 }
