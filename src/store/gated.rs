@@ -4,6 +4,7 @@
 //! of them at once. Here one of them tries, for all pools of the process; the others wait for what comes
 //! of it, and no longer than they would wait for a connection.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +32,38 @@ const BREATH: Duration = Duration::from_millis(200);
 /// Whether the database lets us in, as all pools of a process know it.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    is_shut: watch::Sender<bool>,
+    refusal: watch::Sender<Option<Refusal>>,
     turn: Mutex<()>,
+}
+
+/// How the database let nobody in.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    /// It has no connection to spare.
+    Full,
+    /// It is not there.
+    Gone,
+}
+
+impl Refusal {
+    /// What an error says of it; `None` for any other error, and where it is this pool that is full.
+    const fn of(error: &sqlx::Error, is_pool_full: bool) -> Option<Self> {
+        match error {
+            sqlx::Error::PoolTimedOut if !is_pool_full => Some(Self::Full),
+            sqlx::Error::Io(_) => Some(Self::Gone),
+            _ => None,
+        }
+    }
+
+    /// What those are told who did not try because of it: the same as the one who did.
+    fn error(self) -> sqlx::Error {
+        match self {
+            Self::Full => sqlx::Error::PoolTimedOut,
+            Self::Gone => {
+                io::Error::new(ErrorKind::NotConnected, "it was not there just now").into()
+            }
+        }
+    }
 }
 
 /// A pool behind the gate.
@@ -122,9 +153,8 @@ impl GatedPool {
             None => self.while_open(connect).await,
         };
         match &connected {
-            Ok(_) => drop(self.gate.is_shut.send_replace(false)),
-            Err(error) if self.is_refusal(error) => drop(self.gate.is_shut.send_replace(true)),
-            Err(_) => {}
+            Ok(_) => drop(self.gate.refusal.send_replace(None)),
+            Err(error) => self.note(error),
         }
         drop(turn);
         connected
@@ -136,22 +166,22 @@ impl GatedPool {
         &self,
         connect: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, sqlx::Error> {
-        let mut gate = self.gate.is_shut.subscribe();
+        let mut gate = self.gate.refusal.subscribe();
         tokio::select! {
             connected = connect => connected,
-            _ = gate.wait_for(|is_shut| *is_shut) => Err(sqlx::Error::PoolTimedOut),
+            shut = gate.wait_for(Option::is_some) => Err(told(shut.ok().and_then(|shut| *shut))),
         }
     }
 
     /// Waits for this caller's turn while the gate is shut.
     async fn turn(&self) -> Result<Option<MutexGuard<'_, ()>>, sqlx::Error> {
-        let is_shut = || *self.gate.is_shut.borrow();
-        if !is_shut() {
+        let refusal = || *self.gate.refusal.borrow();
+        if refusal().is_none() {
             return Ok(None);
         }
         let turn = tokio::time::timeout(ACQUIRE_TIMEOUT, self.gate.turn.lock()).await;
-        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        if !is_shut() {
+        let turn = turn.map_err(|_| told(refusal()))?;
+        if refusal().is_none() {
             return Ok(None);
         }
         // A plain pool tries nine times in its two seconds; with this that is four times a second, and
@@ -162,16 +192,18 @@ impl GatedPool {
         Ok(Some(turn))
     }
 
-    /// Whether the database let nobody in, rather than that all connections were in use.
-    fn is_refusal(&self, error: &sqlx::Error) -> bool {
-        match error {
-            sqlx::Error::PoolTimedOut => {
-                self.pool.size() < self.pool.options().get_max_connections()
-            }
-            sqlx::Error::Io(_) => true,
-            _ => false,
+    /// Shuts the gate where the database let nobody in.
+    fn note(&self, error: &sqlx::Error) {
+        let is_full = self.pool.size() >= self.pool.options().get_max_connections();
+        if let Some(refusal) = Refusal::of(error, is_full) {
+            drop(self.gate.refusal.send_replace(Some(refusal)));
         }
     }
+}
+
+/// What somebody is told who waited for the gate; it may have opened a moment ago.
+fn told(refusal: Option<Refusal>) -> sqlx::Error {
+    refusal.unwrap_or(Refusal::Full).error()
 }
 
 /// Shows a connection the rows of a tenant, or none. It is asked whether it is alive by that, so that it
