@@ -56,7 +56,7 @@
 //! | F-53 | `f53_two_hundred_calls_of_one_id_and_a_tool_that_is_not_there_are_each_answered` |
 //! | F-54 | `a_reply_without_anything_usable_is_asked_again_with_the_fixed_sentence` `replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
 //! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
-//! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
+//! | F-56 | `f56_a_tool_that_cannot_be_reached_fails_and_is_never_in_doubt` `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
 //! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `an_endless_body_is_cut_off_at_its_bound` `a_tool_that_does_not_answer_in_time_is_a_timeout` `an_answer_of_a_tool_without_an_end_is_a_failure_at_its_bound_and_so_is_memory` |
 //! | F-59 | `f59_a_redirect_leads_nowhere` `f59_a_name_that_leads_home_is_refused_however_it_does` `f59_a_name_that_changes_between_two_look_ups_is_judged_at_each` `f59_a_name_without_an_address_and_one_that_nobody_answers_for_are_not_reached` `f59_a_model_whose_name_leads_home_fails_its_run_and_says_no_more` `f59_a_webhook_whose_name_leads_home_is_not_told` `f59_what_the_operator_vouches_for_is_reached` |
