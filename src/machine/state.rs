@@ -175,10 +175,11 @@ impl State {
 
     pub(super) fn follow(&mut self, record: &Record) {
         match record {
-            Record::TaskGiven { .. } | Record::ActionRecorded { .. } => self.phase = Phase::Ready,
             // A turn that was interrupted before its reply is still without one where no other begins.
             Record::Resumed if self.answered_turn < self.turn => self.phase = Phase::Thinking,
-            Record::Resumed => self.phase = Phase::Ready,
+            Record::TaskGiven { .. } | Record::ActionRecorded { .. } | Record::Resumed => {
+                self.phase = Phase::Ready;
+            }
             Record::TurnStarted { turn, attempt, closing } => {
                 self.start_turn(*turn, *attempt, *closing);
             }

@@ -85,33 +85,31 @@ pub async fn thread(
     refuse_if_busy(&mut tx, tenant, id).await?;
     refuse_if_shared(&mut tx, tenant, id).await?;
     let below = threads_below(&mut tx, tenant, (id, None)).await?;
-    for thread in &below {
-        refuse_if_busy(&mut tx, tenant, *thread).await?;
-    }
     bury_threads(&mut tx, tenant, &[&[id], below.as_slice()].concat(), now).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(true)
 }
 
-/// How deep sub-runs are erased with what started them; what is further down is left to the sweep.
-const MAX_LEVELS: usize = 64;
-
 /// The threads that were made for the sub-runs of a locked thread, or of one run on it, and for what those
 /// started in turn, locked. One that others have gone on with stays, with all that is below it.
+///
+/// # Errors
+/// [`Conflict::ThreadBusy`] while a run is active on one of them.
 pub(super) async fn threads_below(
     tx: &mut PgConnection,
     tenant: &TenantId,
     (thread, run): (ThreadId, Option<RunId>),
 ) -> Result<Vec<ThreadId>, StoreError> {
     let (mut found, mut level, mut run) = (Vec::new(), vec![thread.uuid()], run);
-    for _ in 0..MAX_LEVELS {
+    // Each thread stands below one other, so that this comes to an end.
+    while !level.is_empty() {
         level = level_below(tx, tenant, &level, run.take()).await?;
-        if level.is_empty() {
-            break;
-        }
         for thread in level.iter().copied().map(ThreadId::from) {
             found.extend(threads::lock(tx, tenant, thread).await?.map(|thread| thread.id));
         }
+    }
+    for thread in &found {
+        refuse_if_busy(tx, tenant, *thread).await?;
     }
     Ok(found)
 }
@@ -262,9 +260,6 @@ pub async fn run(
     refuse_if_busy(&mut tx, tenant, thread).await?;
     refuse_if_shared(&mut tx, tenant, thread).await?;
     let below = threads_below(&mut tx, tenant, (thread, Some(id))).await?;
-    for thread in &below {
-        refuse_if_busy(&mut tx, tenant, *thread).await?;
-    }
     bury_threads(&mut tx, tenant, &below, now).await?;
     forget_later_bodies(&mut tx, tenant, (thread, id)).await?;
     if !bury_run(&mut tx, tenant, (thread, id), now).await? {

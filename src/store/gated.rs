@@ -153,7 +153,9 @@ impl GatedPool {
             None => self.while_open(connect).await,
         };
         match &connected {
-            Ok(_) => drop(self.gate.refusal.send_replace(None)),
+            Ok(_) => {
+                self.gate.refusal.send_replace(None);
+            }
             Err(error) => self.note(error),
         }
         drop(turn);
@@ -196,7 +198,7 @@ impl GatedPool {
     fn note(&self, error: &sqlx::Error) {
         let is_full = self.pool.size() >= self.pool.options().get_max_connections();
         if let Some(refusal) = Refusal::of(error, is_full) {
-            drop(self.gate.refusal.send_replace(Some(refusal)));
+            self.gate.refusal.send_replace(Some(refusal));
         }
     }
 }
@@ -206,8 +208,8 @@ fn told(refusal: Option<Refusal>) -> sqlx::Error {
     refusal.unwrap_or(Refusal::Full).error()
 }
 
-/// Shows a connection the rows of a tenant, or none. It is asked whether it is alive by that, so that it
-/// costs nothing; what the one before has seen is seen no longer.
+/// Shows a connection the rows of a tenant, or none; what its last user saw is hidden. An idle connection is
+/// asked by that whether it is alive, in the place of a ping.
 async fn show(connection: &mut PgConnection, tenant: Option<&TenantId>) -> Result<(), sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT set_config('agentling.tenant', $1, false)",

@@ -70,7 +70,7 @@ fn a_turn_that_was_interrupted_before_its_reply_goes_on_when_there_is_a_budget()
     play.feed(Input::Interrupted { partial: None });
     assert_eq!(feed_broke(&mut play, Input::Resumed), [Record::Resumed, PARKED]);
     // A worker that comes later knows of the turn, and nothing of an interruption that led nowhere.
-    assert_eq!(play.feed(Input::Claimed), [Record::Unparked, super::turn(1, 2)]);
+    assert_eq!(play.feed(Input::Claimed), [Record::Unparked, turn(1, 2)]);
 }
 
 #[test]
