@@ -86,13 +86,17 @@ impl Caller {
     /// Runs an inline agent to its end, through the stream, and answers the run.
     pub(super) async fn run(&self, agent: &Value, input: &str) -> Value {
         let body = serde_json::json!({ "agent": agent, "input": input }).to_string();
-        let mut made = self.send(self.request("POST", "/v1/runs", &body)).await;
         // Beside all that goes wrong, the database may be busy for a while.
-        for _ in 0..30 {
-            if made.status == Some(503) {
-                made = self.send(self.request("POST", "/v1/runs", &body)).await;
+        let patient = async {
+            loop {
+                let made = self.send(self.request("POST", "/v1/runs", &body)).await;
+                if made.status != Some(503) {
+                    return made;
+                }
             }
-        }
+        };
+        let made = tokio::time::timeout(Duration::from_mins(1), patient).await;
+        let made = made.expect("the database has room in the end");
         let id = made.json()["id"].as_str().unwrap_or_else(|| panic!("{}", made.text)).to_owned();
         self.watch(&id).await;
         self.get(&format!("/v1/runs/{id}?wait=60")).await.json()
