@@ -97,6 +97,7 @@ const BEFORE_KEYS: &[Setting] = &[
     retention::LEDGER,
     retention::DELIVERIES,
     retention::ITEM_VERSIONS,
+    retention::USAGE,
     engine::ROLE,
     engine::PER_TENANT,
     engine::OLD_TRANSACTION,

@@ -24,6 +24,10 @@ pub(super) const ITEM_VERSIONS: Setting = Setting::plain(
     "after how many days deleted items of long-term memory are forgotten, and versions of items that others \
      have followed; absent: never",
 );
+pub(super) const USAGE: Setting = Setting::plain(
+    "AGENTLING_RETAIN_USAGE_DAYS",
+    "after how many days it is forgotten what calls of models took, as `GET /v1/usage` tells it; absent: never",
+);
 
 /// How long what is stored is kept.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +40,8 @@ pub struct Retention {
     pub deliveries: Duration,
     /// Deleted items, and versions of items behind which there are newer ones; `None` for ever.
     pub item_versions: Option<Duration>,
+    /// What calls of models took; `None` for ever.
+    pub usage: Option<Duration>,
 }
 
 impl Retention {
@@ -44,7 +50,8 @@ impl Retention {
         let ledger = reader.optional(LEDGER, days);
         let deliveries = reader.required(DELIVERIES, days);
         let item_versions = reader.optional(ITEM_VERSIONS, days);
-        Some(Self { threads, ledger, deliveries: deliveries?, item_versions })
+        let usage = reader.optional(USAGE, days);
+        Some(Self { threads, ledger, deliveries: deliveries?, item_versions, usage })
     }
 }
 

@@ -79,5 +79,6 @@ pub mod sub_run;
 pub mod tag;
 pub mod thread;
 pub mod tool;
+pub mod usage;
 pub mod wait;
 pub mod webhook;

@@ -204,7 +204,7 @@ pub(super) async fn summarise(
     let provider = call.spec.provider;
     let mut answer = ask(context, tenant, call, &mut |_| {}).await;
     let spent = refuse_failed(&mut answer, provider);
-    let sent = Sent::of(context, call, errand, &answer, before).await;
+    let sent = Sent::of(context, call, errand, (&answer, spent), before).await;
     let summary = summary_in(answer.outcome, cut, provider);
     let told = |failed: Unsummarised| Unsummarised { spent: failed.spent.or(spent), ..failed };
     (summary.map_err(told), sent)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Context;
 use crate::domain::id::{TenantId, ThreadId};
 use crate::store::chores::{self, Chore, Mark};
-use crate::store::{StoreError, memory_items, retention, scope};
+use crate::store::{StoreError, memory_items, retention, scope, usage};
 
 /// How long a replica has for a portion before another one goes on from where it began.
 const PORTION: Duration = Duration::from_mins(5);
@@ -45,6 +45,7 @@ async fn do_all(context: &Context, chore: Chore) -> Result<(), StoreError> {
         // They are as old as they need to be.
         Chore::ExpiredItems => Some(Duration::ZERO),
         Chore::ItemVersions => kept.item_versions,
+        Chore::Usage => kept.usage,
     };
     let Some(age) = age else { return Ok(()) };
     while !context.tasks.is_stopping() {
@@ -70,6 +71,7 @@ async fn do_portion(
         Chore::Deliveries => retention::forget_deliveries(store, age).await?,
         Chore::ExpiredItems => memory_items::forget_expired(store).await?,
         Chore::ItemVersions => memory_items::forget_versions(store, age).await?,
+        Chore::Usage => usage::forget(store, age).await?,
     };
     Ok((n > 0).then(|| mark.clone()))
 }

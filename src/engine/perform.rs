@@ -295,7 +295,7 @@ async fn ask(
     relay::arrived(context, publisher).await;
     let spent = refuse_failed(&mut answer, call.spec.provider);
     let errand = Errand { turn, attempt, purpose: Purpose::Reply };
-    let sent = Sent::of(context, call, errand, &answer, before).await;
+    let sent = Sent::of(context, call, errand, (&answer, spent), before).await;
     let done = match answer.outcome {
         Ok(reply) => {
             let reply = Reply { host: call.spec.host(), ..reply };

@@ -13,12 +13,12 @@ use super::journal::{Journal, Stamp};
 use super::predecessor::{Before, Kept};
 use crate::domain::id::RequestId;
 use crate::domain::ledger::{Encoded, Purpose, RequestOutcome};
-use crate::domain::model::{ModelErrorKind, Provider};
+use crate::domain::model::{ModelErrorKind, ModelSpec, Usage};
 use crate::domain::request::RequestFigures;
 use crate::provider::{Attempt, ModelCall};
 use crate::render;
 use crate::store::journal::{Appended, Guard, append};
-use crate::store::ledger::{NewRequest, Packed, PackedBody};
+use crate::store::ledger::{NewRequest, Packed, PackedBody, Taken};
 
 /// How long a run that is given back waits for its last requests to be recorded.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub(super) struct Errand {
 struct Draft {
     id: RequestId,
     errand: Errand,
-    provider: Provider,
+    model: ModelSpec,
     profile: Value,
     request: Arc<Encoded>,
     before: Before,
@@ -66,19 +66,24 @@ struct Came {
     status: Option<u16>,
     outcome: RequestOutcome,
     error: Option<ModelErrorKind>,
+    taken: Option<Taken>,
     response: Option<Bytes>,
     response_type: Option<String>,
 }
 
 impl Sent {
-    /// An attempt that is over. `None` when its entry could not be made, which the log tells.
+    /// An attempt that is over, and what it took although it failed. `None` when its entry could not be made,
+    /// which the log tells.
     pub(super) async fn of(
         context: &Context,
         call: &ModelCall,
         errand: Errand,
-        attempt: &Attempt,
+        (attempt, spent): (&Attempt, Option<Usage>),
         before: Before,
     ) -> Option<Self> {
+        let usage = attempt.outcome.as_ref().ok().and_then(|reply| reply.usage).or(spent);
+        let price = context.parts.prices.of(&call.spec);
+        let taken = usage.map(|usage| Taken { usage, cost: price.map(|price| price.of(usage)) });
         let error = attempt.outcome.as_ref().err().map(|error| error.kind);
         let outcome =
             if error.is_some() { RequestOutcome::Failed } else { RequestOutcome::Replied };
@@ -91,6 +96,7 @@ impl Sent {
             status: attempt.status,
             outcome,
             error,
+            taken,
             response: attempt.status.map(|_| attempt.response.clone()),
             response_type: attempt.content_type.as_deref().map(media_type),
         };
@@ -108,7 +114,7 @@ async fn made(
     let draft = Draft {
         id: RequestId::from(context.parts.ids.sortable()),
         errand,
-        provider: call.spec.provider,
+        model: call.spec.clone(),
         profile: serde_json::to_value(call.profile).unwrap_or_default(),
         request,
         before,
@@ -126,7 +132,8 @@ async fn made(
 impl Draft {
     /// `mask` takes the secrets of the server out of what came back: some providers echo a key.
     fn packed(self, mask: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Sent {
-        let Self { id, errand, provider, profile, request, .. } = self;
+        let Self { id, errand, model, profile, request, .. } = self;
+        let provider = model.provider;
         let Errand { turn, attempt, purpose } = errand;
         let figures = self.before.known.compare(&request);
         let bases = self.before.bases.iter().map(|base| (base.id, &*base.request));
@@ -142,6 +149,8 @@ impl Draft {
             attempt,
             purpose,
             provider,
+            model: model.name,
+            taken: came.taken,
             endpoint: came.endpoint,
             header_names: came.header_names,
             profile,
@@ -218,6 +227,7 @@ impl InFlight {
             status: None,
             outcome: RequestOutcome::Abandoned,
             error: None,
+            taken: None,
             response: None,
             response_type: None,
         };

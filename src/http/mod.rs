@@ -38,6 +38,7 @@ mod tests;
 mod threads;
 mod time;
 mod tools;
+mod usage;
 mod webhooks;
 
 use std::sync::{Arc, LazyLock};
@@ -77,6 +78,7 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
         .merge(secrets::routes())
         .merge(memory_items::routes())
         .merge(keys::routes())
+        .merge(usage::routes())
 }
 
 /// Endpoints that need no key.

@@ -23,6 +23,8 @@ labels! {
         ExpiredItems = "expired_items",
         /// Deleted items and old versions of others are deleted.
         ItemVersions = "item_versions",
+        /// What calls of models took long ago is deleted.
+        Usage = "usage",
     }
 }
 

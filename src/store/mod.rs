@@ -44,6 +44,7 @@ pub mod steps;
 pub mod sub_runs;
 pub mod thread_queue;
 pub mod threads;
+pub mod usage;
 pub mod vacuum;
 pub mod webhooks;
 

@@ -49,6 +49,7 @@ pub use problems::PROBLEMS;
         (name = "schedules", description = "Runs that the clock starts"),
         (name = "skills", description = "Instructions and tools that agents load when a task calls for them"),
         (name = "budgets", description = "What runs may use up"),
+        (name = "usage", description = "What calls of models took"),
         (name = "keys", description = "API keys"),
         (name = "health", description = "Whether the server works and takes work")
     ),

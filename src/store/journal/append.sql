@@ -122,6 +122,16 @@ WITH guard AS (
                   renderer, sent_at, first_byte_ms, took_ms, status, outcome, error, response_encoding,
                   response_type, bytes, base_id, head_shared, head_encoding, conversation_shared,
                   conversation_encoding, sha256, response, head, conversation, spans)
+), new_usage AS (
+    INSERT INTO model_usage (tenant_id, request_id, run_id, agent_id, key_id, sent_at, provider, model,
+                             input, output, cache_read, cache_write, reasoning, cost)
+    SELECT g.tenant_id, u.request_id, g.run_id, g.agent_id, g.key_id, u.sent_at, u.provider, u.model,
+           u.input, u.output, u.cache_read, u.cache_write, u.reasoning, u.cost
+      FROM guard g,
+           json_to_recordset(($58::text)::json) AS u (
+               request_id uuid, sent_at timestamptz, provider text, model text, input bigint,
+               output bigint, cache_read bigint, cache_write bigint, reasoning bigint, cost bigint)
+     WHERE u.input IS NOT NULL
 ), new_event AS (
     INSERT INTO run_event (tenant_id, run_id, seq, name, data, created_at)
     SELECT g.tenant_id, g.run_id, $5 + e.place - 1, e.name, e.data::json, $8

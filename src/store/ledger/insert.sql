@@ -1,6 +1,19 @@
 -- Records requests that no run sent.
 --
 -- $1 tenant   $2 thread   $3 what is no bytes, a document   $4–$8 the bytes
+WITH new_usage AS (
+    INSERT INTO model_usage (tenant_id, request_id, sent_at, provider, model, input, output, cache_read,
+                             cache_write, reasoning, cost)
+    SELECT t.tenant_id, u.request_id, u.sent_at, u.provider, u.model, u.input, u.output, u.cache_read,
+           u.cache_write, u.reasoning, u.cost
+      FROM thread t,
+           json_to_recordset(($3::text)::json) AS u (
+               request_id uuid, sent_at timestamptz, provider text, model text, input bigint,
+               output bigint, cache_read bigint, cache_write bigint, reasoning bigint, cost bigint)
+     WHERE t.tenant_id = $1
+       AND t.thread_id = $2
+       AND u.input IS NOT NULL
+)
 INSERT INTO model_request (tenant_id, request_id, thread_id, step_seq, turn, attempt, purpose,
                            provider, endpoint, header_names, profile, renderer, sent_at,
                            first_byte_ms, took_ms, status, outcome, error, response,

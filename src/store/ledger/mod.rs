@@ -24,7 +24,8 @@ use serde_json::Value;
 
 use crate::domain::id::RequestId;
 use crate::domain::ledger::{Purpose, RequestOutcome};
-use crate::domain::model::{ModelErrorKind, Provider};
+use crate::domain::model::{ModelErrorKind, Provider, Usage};
+use crate::domain::money::Money;
 use crate::domain::request::BodyHash;
 
 const TABLE: &str = "model_request";
@@ -42,6 +43,10 @@ pub struct NewRequest {
     pub purpose: Purpose,
     /// Who was asked.
     pub provider: Provider,
+    /// The model, as its agent names it.
+    pub model: String,
+    /// What it took, where that is known.
+    pub taken: Option<Taken>,
     /// Path and query of the address.
     pub endpoint: String,
     /// The names of its headers.
@@ -72,6 +77,15 @@ pub struct NewRequest {
     pub response: Option<Packed>,
     /// The media type of what came back.
     pub response_type: Option<String>,
+}
+
+/// What a call of a model took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Its tokens.
+    pub usage: Usage,
+    /// What they cost, where the price is known.
+    pub cost: Option<Money>,
 }
 
 /// A request that goes along with a write, and `seq` of the step that came of it.

@@ -4,9 +4,10 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{NewRequest, Packed, Recorded};
+use super::{NewRequest, Packed, Recorded, Taken};
 use crate::domain::id::{RequestId, TenantId, ThreadId};
-use crate::domain::model::ModelErrorKind;
+use crate::domain::model::{ModelErrorKind, Usage};
+use crate::domain::money::Money;
 use crate::store::rows::to_json;
 use crate::store::{Store, StoreError};
 
@@ -30,6 +31,9 @@ struct Facts<'a> {
     attempt: u32,
     purpose: &'static str,
     provider: &'static str,
+    model: &'a str,
+    #[serde(flatten)]
+    took: Option<Took>,
     endpoint: &'a str,
     header_names: &'a [String],
     profile: &'a serde_json::Value,
@@ -50,6 +54,25 @@ struct Facts<'a> {
     conversation_encoding: &'static str,
 }
 
+/// What a call took, for the table that outlives the ledger.
+#[derive(Serialize)]
+struct Took {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    reasoning: u64,
+    cost: Option<u64>,
+}
+
+impl Took {
+    fn of(taken: &Taken) -> Self {
+        let Usage { input, output, cache_read, cache_write, reasoning } = taken.usage;
+        let cost = taken.cost.map(Money::micros);
+        Self { input, output, cache_read, cache_write, reasoning, cost }
+    }
+}
+
 impl<'a> Facts<'a> {
     fn of(recorded: &'a Recorded) -> Self {
         let request = &*recorded.request;
@@ -62,6 +85,8 @@ impl<'a> Facts<'a> {
             attempt: request.attempt,
             purpose: request.purpose.label(),
             provider: request.provider.label(),
+            model: &request.model,
+            took: request.taken.as_ref().map(Took::of),
             endpoint: &request.endpoint,
             header_names: &request.header_names,
             profile: &request.profile,

@@ -45,6 +45,7 @@ mod threads;
 mod threads_fork;
 mod threads_steps;
 mod tools;
+mod usage;
 mod voices;
 mod walk;
 mod walled;

@@ -160,6 +160,7 @@ const OPERATIONS: &[(&str, &str, Takes)] = &[
     ("threads_set_context", "memory:system", Takes::Json(CONTEXT)),
     ("threads_steps", "memory:read", Takes::Nothing),
     ("tools_test", "tools:write", Takes::Json(TOOL)),
+    ("usage_get", "runs:read", Takes::Nothing),
     ("webhooks_create", "admin", Takes::Json(WEBHOOK)),
     ("webhooks_delete", "admin", Takes::Nothing),
     ("webhooks_deliveries", "runs:read", Takes::Nothing),

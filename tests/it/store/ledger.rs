@@ -48,6 +48,8 @@ fn recorded(request: &Encoded, bases: &[(RequestId, &Encoded)]) -> Recorded {
         attempt: 1,
         purpose: Purpose::Reply,
         provider: Provider::Openai,
+        model: "m".to_owned(),
+        taken: None,
         endpoint: "/v1/chat/completions".to_owned(),
         header_names: vec!["content-type".to_owned()],
         profile: json!({}),
