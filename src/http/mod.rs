@@ -42,8 +42,9 @@ mod webhooks;
 
 use std::sync::Arc;
 
+use axum::Extension;
+pub use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::{Extension, Router};
 use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -80,14 +81,15 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
 }
 
 /// Endpoints that need no key.
-fn open_endpoints() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::Base::openapi()).merge(health::routes())
+fn open_endpoints(serves_metrics: bool) -> OpenApiRouter<AppState> {
+    let open = OpenApiRouter::with_openapi(openapi::Base::openapi()).merge(health::routes());
+    if serves_metrics { open.merge(health::metrics()) } else { open }
 }
 
 /// The whole service.
 pub fn router(state: AppState) -> Router {
     let (tenant, tenant_document) = tenant_endpoints().split_for_parts();
-    let (open, mut document) = open_endpoints().split_for_parts();
+    let (open, mut document) = open_endpoints(state.serves_metrics).split_for_parts();
     let queryless = Arc::new(layers::Queryless::of(&tenant_document));
     document.merge(tenant_document);
     let tenant = tenant
@@ -97,22 +99,31 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(state.clone(), rates::limit))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
-    let ids = Arc::clone(&state.ids);
-    let redactor = state.engine.redaction().of_server();
+    let around = state.clone();
     let mut document = openapi::finish(&document);
     if let (Some(url), Some(served)) = (&state.public_url, document.pointer_mut("/servers/0/url")) {
         *served = Value::from(url.as_str());
     }
     let router = open.merge(tenant).with_state(state).merge(docs::routes(&document));
-    layers::wrap_redacting(router, ids, redactor)
+    wrapped(router, &around)
 }
 
 /// What a server answers that leaves the API to others: how it is.
 pub fn health_router(state: AppState) -> Router {
-    let ids = Arc::clone(&state.ids);
-    let redactor = state.engine.redaction().of_server();
-    let (open, _) = open_endpoints().split_for_parts();
-    layers::wrap_redacting(open.with_state(state), ids, redactor)
+    let (open, _) = open_endpoints(state.serves_metrics).split_for_parts();
+    wrapped(open.with_state(state.clone()), &state)
+}
+
+/// What is served where metrics have an address of their own: they alone.
+pub fn metrics_router(state: AppState) -> Router {
+    let (metrics, _) = health::metrics().split_for_parts();
+    wrapped(metrics.with_state(state.clone()), &state)
+}
+
+fn wrapped(router: Router, state: &AppState) -> Router {
+    let (ids, engine) = (Arc::clone(&state.ids), &state.engine);
+    let redactor = engine.redaction().of_server();
+    layers::wrap_observing(router, ids, redactor, engine.instruments().clone())
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.
@@ -124,7 +135,7 @@ pub fn waiting_router(ids: SharedIds) -> Router {
 
 /// The OpenAPI document that the service publishes.
 pub fn openapi_document() -> Value {
-    let mut document = open_endpoints().into_openapi();
+    let mut document = open_endpoints(true).into_openapi();
     document.merge(tenant_endpoints().into_openapi());
     openapi::finish(&document)
 }

@@ -43,6 +43,8 @@ pub struct AppState {
     pub readiness: Arc<dyn Readiness>,
     /// How the log is written.
     pub log: Arc<dyn LogLines>,
+    /// Whether metrics are served with everything else.
+    pub serves_metrics: bool,
 }
 
 /// How the log is written.
