@@ -25,7 +25,7 @@ use crate::domain::redaction::RedactionChannel;
 use crate::egress::{Clients, EgressPolicy, deliver};
 use crate::engine::redaction::Redactor;
 use crate::engine::tasks::Tasks;
-use crate::instruments::{Lost, Metrics, Tracer};
+use crate::instruments::{Metrics, Tracer};
 use crate::store::{Store, keys};
 
 /// The most spans that wait for the collector.
@@ -107,7 +107,7 @@ impl SpanProcessor for Queue {
 
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
-            self.metrics.dropped(Lost::Span, 1);
+            self.metrics.spans_dropped(1);
         }
     }
 
@@ -168,7 +168,7 @@ impl Exporter {
                 () = self.tasks.aborting() => return,
             };
             if sent.is_err() {
-                self.metrics.dropped(Lost::Span, n_spans);
+                self.metrics.spans_dropped(n_spans);
             }
             self.tell(sent);
         }
@@ -227,7 +227,7 @@ struct Packer {
 }
 
 impl Packer {
-    /// A batch as a request. Whatever somebody has put into a span is scrubbed here, as it is in the log.
+    /// A batch as a request. Whatever somebody has put into a span is scrubbed here, like the log.
     fn pack(&self, mut batch: Vec<SpanData>) -> Vec<u8> {
         for span in &mut batch {
             span.name = self.shown(&span.name).into();
@@ -252,6 +252,33 @@ impl Packer {
     }
 
     fn shown(&self, text: &str) -> String {
-        self.redactor.json_text(RedactionChannel::Log, text).into_owned()
+        self.redactor.json_text(RedactionChannel::Trace, text).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instruments::Kind;
+
+    #[test]
+    fn what_finds_no_room_is_dropped_and_counted_and_what_is_secret_is_not_packed() {
+        let (queue, mut spans) = mpsc::channel(2);
+        let metrics = Metrics::default();
+        let processor = Queue { queue, metrics: metrics.clone() };
+        let provider = SdkTracerProvider::builder().with_span_processor(processor).build();
+        let tracer = Tracer::new(provider.tracer("t"), false);
+        for n in 0..5 {
+            let span = tracer.span(Kind::Internal, || format!("sk-abcdefghijklmnopqrstuvwx {n}"));
+            span.set("told", "Bearer abcdefghijklmnopqrstuvwxyz012345");
+            span.set("kept", "as it is");
+        }
+        assert!(metrics.text().contains("agentling_spans_dropped_total 3"));
+        let batch = vec![spans.try_recv().unwrap(), spans.try_recv().unwrap()];
+        let resource = ResourceAttributesWithSchema::from(&Resource::builder_empty().build());
+        let packed = Packer { resource, redactor: Redactor::of_shapes() }.pack(batch);
+        let packed = String::from_utf8_lossy(&packed);
+        assert!(packed.contains("as it is") && packed.contains("[redacted:"), "{packed}");
+        assert!(!packed.contains("abcdefghijkl"), "{packed}");
     }
 }

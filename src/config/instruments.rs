@@ -60,8 +60,8 @@ pub struct Collector {
 impl Instruments {
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let metrics_listen = reader.optional(LISTEN, address);
-        let below = reader.optional(ENDPOINT, web_url).map(|base| traces_below(&base));
-        let whole = reader.optional(TRACES_ENDPOINT, web_url);
+        let below = reader.optional(ENDPOINT, bare_url).map(|base| traces_below(&base));
+        let whole = reader.optional(TRACES_ENDPOINT, bare_url);
         let headers = reader.optional(HEADERS, headers);
         let service = reader.required(SERVICE_NAME, |text| Ok(text.to_owned()));
         let captures_content = reader.flag(CONTENT);
@@ -70,11 +70,24 @@ impl Instruments {
         Some(Self { metrics_listen, collector, captures_content: captures_content? })
     }
 
-    /// What must not get out of what is sent to the collector.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+    /// What must not get out of what is sent to the collector: values, and what stands behind the scheme of
+    /// an authorization.
+    pub(super) fn secrets(&self) -> Vec<SecretString> {
         let headers = self.collector.iter().flat_map(|collector| &collector.headers);
-        headers.map(|(_, value)| value)
+        let texts = headers.map(|(_, value)| value.expose_secret());
+        let words =
+            texts.flat_map(|text| [Some(text), text.rsplit_once(' ').map(|(_, word)| word)]);
+        words.flatten().map(SecretString::from).collect()
     }
+}
+
+/// A URL without credentials, which have a setting of their own.
+fn bare_url(text: &str) -> Result<Url, String> {
+    let url = web_url(text)?;
+    let is_bare = url.username().is_empty() && url.password().is_none();
+    is_bare.then_some(url).ok_or_else(|| {
+        "must hold no credentials: send them as a header, by OTEL_EXPORTER_OTLP_HEADERS".to_owned()
+    })
 }
 
 fn traces_below(base: &Url) -> Url {
@@ -123,6 +136,12 @@ mod tests {
             let wrong = headers(text).unwrap_err();
             assert!(!wrong.contains(text), "{wrong}");
         }
+    }
+
+    #[test]
+    fn credentials_are_no_part_of_the_url() {
+        assert!(bare_url("http://user:word@localhost").unwrap_err().contains("no credentials"));
+        assert!(bare_url("http://localhost").is_ok());
     }
 
     #[test]

@@ -225,12 +225,13 @@ impl Config {
         ) = sections;
         let (instruments, webhooks, retention, secret_keys, mcp, oidc, rates) = rest;
         let (secret_keys, instruments) = (secret_keys?, instruments?);
+        let collecting = instruments.secrets();
         let (database, providers) = (database?, providers?);
         let sealing = secret_keys.iter().map(|(_, key)| key);
         let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
         let databases = database.url.iter().chain(&database.system_url);
         let redaction =
-            redaction?.and(providers.secrets().chain(own).chain(instruments.secrets()), databases);
+            redaction?.and(providers.secrets().chain(own).chain(&collecting), databases);
         Some(Self {
             http: http?,
             streams: streams?,

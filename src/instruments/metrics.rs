@@ -9,17 +9,6 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use crate::domain::model::{ModelErrorKind, Provider, Usage};
 use crate::domain::outcome::OutcomeKind;
 use crate::domain::run::RunStatus;
-use crate::labels;
-
-labels! {
-    /// What is dropped rather than waited for.
-    Lost {
-        /// A span that nobody collects.
-        Span = "span",
-        /// A line of the log that nobody reads.
-        LogLine = "log_line",
-    }
-}
 
 /// What is counted.
 const COUNTERS: [(&str, &str); 12] = [
@@ -37,7 +26,7 @@ const COUNTERS: [(&str, &str); 12] = [
     (WRITES_FENCED, "Writes that another worker's claim has kept out."),
     (TAKEOVERS, "Runs that were claimed after a worker had lost them."),
     (DELIVERIES, "Attempts at deliveries of webhooks, by outcome."),
-    (DROPPED, "What was dropped because nobody took it in time."),
+    (SPANS_DROPPED, "Spans that the collector of traces did not take in time."),
 ];
 const GAUGES: [(&str, &str); 3] = [
     (RUNS_ACTIVE, "Runs that this server is at."),
@@ -69,7 +58,7 @@ const WRITES_FENCED: &str = "agentling_writes_fenced_total";
 const TAKEOVERS: &str = "agentling_run_takeovers_total";
 const DELIVERIES: &str = "agentling_webhook_deliveries_total";
 const CONNECTIONS: &str = "agentling_database_connections";
-const DROPPED: &str = "agentling_telemetry_dropped_total";
+const SPANS_DROPPED: &str = "agentling_spans_dropped_total";
 
 /// Upper bounds of durations, in seconds: from a look-up in the database to a patient model.
 const BUCKETS: [f64; 14] =
@@ -111,11 +100,8 @@ impl Default for Metrics {
         }
         let metrics = Self(Arc::new(recorder));
         // What somebody is woken up for is there before it happens for the first time.
-        for name in [RUNS_ACCEPTED, LEASES_LOST, WRITES_FENCED, TAKEOVERS] {
+        for name in [RUNS_ACCEPTED, LEASES_LOST, WRITES_FENCED, TAKEOVERS, SPANS_DROPPED] {
             metrics.count(name, [], 0);
-        }
-        for lost in Lost::ALL {
-            metrics.dropped(*lost, 0);
         }
         metrics
     }
@@ -229,9 +215,9 @@ impl Metrics {
         }
     }
 
-    /// Something was dropped.
-    pub fn dropped(&self, what: Lost, n_dropped: u64) {
-        self.count(DROPPED, [fixed("what", what.label())], n_dropped);
+    /// Spans were dropped.
+    pub fn spans_dropped(&self, n_dropped: u64) {
+        self.count(SPANS_DROPPED, [], n_dropped);
     }
 
     fn count<const N: usize>(&self, name: &'static str, labels: [Label; N], n: u64) {
@@ -249,7 +235,7 @@ impl Metrics {
 }
 
 fn key<const N: usize>(name: &'static str, labels: [Label; N]) -> Key {
-    Key::from_parts(name, labels.to_vec())
+    Key::from_parts(name, Vec::from(labels))
 }
 
 const fn fixed(name: &'static str, value: &'static str) -> Label {
@@ -271,7 +257,7 @@ mod tests {
         for line in [
             "agentling_runs_ended_total{outcome=\"failed\"} 1",
             "agentling_leases_lost_total 0",
-            "agentling_telemetry_dropped_total{what=\"span\"} 0",
+            "agentling_spans_dropped_total 0",
             "agentling_http_requests_total{method=\"GET\",route=\"/v1/runs/{id}\",status_class=\"4xx\"} 1",
             "agentling_http_request_duration_seconds_bucket{method=\"GET\",route=\"/v1/runs/{id}\",le=\"0.025\"} 0",
             "agentling_http_request_duration_seconds_bucket{method=\"GET\",route=\"/v1/runs/{id}\",le=\"0.05\"} 1",

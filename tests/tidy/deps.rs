@@ -84,9 +84,17 @@ const TWICE: &[(&str, &str)] = &[
     ("hashbrown", "hashlink of sqlx is a version behind"),
     ("nix", "rmcp starts programs with a version behind"),
     ("r-efi", "comes with getrandom"),
+    ("rand", "opentelemetry_sdk is a version behind"),
+    ("rand_core", "opentelemetry_sdk is a version behind"),
     ("sha2", "sqlx hashes with digest 0.10"),
     ("syn", "the procedural macros are moving to version 3"),
     ("tower-http", "reqwest is a version behind"),
+    ("windows-core", "loom of left-right is ahead; never built"),
+    ("windows-implement", "loom of left-right is ahead; never built"),
+    ("windows-interface", "loom of left-right is ahead; never built"),
+    ("windows-link", "loom of left-right is ahead; never built"),
+    ("windows-result", "loom of left-right is ahead; never built"),
+    ("windows-strings", "loom of left-right is ahead; never built"),
     ("windows-sys", "ring is a version behind; on Windows only"),
 ];
 

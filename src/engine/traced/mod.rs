@@ -43,8 +43,8 @@ pub(super) fn run(
         let server = context.parts.redaction.of_server();
         // What looks like a credential goes too, before anything is cut, which could hide it.
         let redact = move |text: &str| {
-            let text = own.json_text(RedactionChannel::Log, text);
-            server.json_text(RedactionChannel::Log, &text).into_owned()
+            let text = own.json_text(RedactionChannel::Trace, text);
+            server.json_text(RedactionChannel::Trace, &text).into_owned()
         };
         (
             format!("invoke_agent {}", agent.name),
@@ -119,9 +119,9 @@ pub(super) fn model(context: &Context, call: &ModelCall) -> Span {
 pub(super) fn answered(context: &Context, span: &Span, call: &ModelCall, attempt: &Attempt) {
     let (metrics, asked) = (&context.parts.instruments.metrics, call.spec.provider);
     let reply = attempt.outcome.as_ref();
-    let failed = reply.as_ref().err().map(|error| error.kind);
+    let failed = reply.err().map(|error| error.kind);
     metrics.model_called(asked, failed, (attempt.took, attempt.first_byte_after));
-    let usage = reply.as_ref().ok().and_then(|reply| reply.usage);
+    let usage = reply.ok().and_then(|reply| reply.usage);
     if let Some(usage) = usage {
         metrics.tokens(asked, usage);
         span.set("gen_ai.usage.input_tokens", number(usage.input));

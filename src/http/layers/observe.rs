@@ -1,12 +1,12 @@
 //! What operators see of requests: a span and a place in the metrics for each.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::Response;
+use tokio::time::Instant;
 
 use crate::instruments::{Instruments, RemoteParent, Requested, Span};
 
