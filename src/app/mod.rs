@@ -141,6 +141,10 @@ impl LogLines for Log {
     fn line(&self, redactor: Redactor, text: &str) -> String {
         telemetry::line(redactor, text)
     }
+
+    fn lines_dropped(&self) -> u64 {
+        telemetry::lines_dropped()
+    }
 }
 
 impl Default for Surroundings {

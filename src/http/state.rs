@@ -51,6 +51,11 @@ pub struct AppState {
 pub trait LogLines: Send + Sync + std::fmt::Debug {
     /// What a text is in the log, which is not written to.
     fn line(&self, redactor: Redactor, text: &str) -> String;
+
+    /// How many lines nobody took in time.
+    fn lines_dropped(&self) -> u64 {
+        0
+    }
 }
 
 /// Whether a run would be accepted.

@@ -11,7 +11,7 @@ use crate::domain::outcome::OutcomeKind;
 use crate::domain::run::RunStatus;
 
 /// What is counted.
-const COUNTERS: [(&str, &str); 12] = [
+const COUNTERS: [(&str, &str); 13] = [
     (REQUESTS, "Requests by route, method and class of the status."),
     (RUNS_ACCEPTED, "Runs that were accepted here."),
     (RUNS_ENDED, "Runs that a worker of this server brought to an end, by how they ended."),
@@ -26,6 +26,7 @@ const COUNTERS: [(&str, &str); 12] = [
     (WRITES_FENCED, "Writes that another worker's claim has kept out."),
     (TAKEOVERS, "Runs that were claimed after a worker had lost them."),
     (DELIVERIES, "Attempts at deliveries of webhooks, by outcome."),
+    (LINES_DROPPED, "Lines of the log of this process that nobody read in time."),
     (SPANS_DROPPED, "Spans that the collector of traces did not take in time."),
 ];
 const GAUGES: [(&str, &str); 3] = [
@@ -58,6 +59,7 @@ const WRITES_FENCED: &str = "agentling_writes_fenced_total";
 const TAKEOVERS: &str = "agentling_run_takeovers_total";
 const DELIVERIES: &str = "agentling_webhook_deliveries_total";
 const CONNECTIONS: &str = "agentling_database_connections";
+const LINES_DROPPED: &str = "agentling_log_lines_dropped_total";
 const SPANS_DROPPED: &str = "agentling_spans_dropped_total";
 
 /// Upper bounds of durations, in seconds: from a look-up in the database to a patient model.
@@ -218,6 +220,11 @@ impl Metrics {
     /// Spans were dropped.
     pub fn spans_dropped(&self, n_dropped: u64) {
         self.count(SPANS_DROPPED, [], n_dropped);
+    }
+
+    /// How many lines of the log this process has dropped until now.
+    pub fn log_lines_dropped(&self, n_dropped: u64) {
+        self.0.register_counter(&key(LINES_DROPPED, []), &METADATA).absolute(n_dropped);
     }
 
     fn count<const N: usize>(&self, name: &'static str, labels: [Label; N], n: u64) {
