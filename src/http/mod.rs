@@ -40,7 +40,7 @@ mod time;
 mod tools;
 mod webhooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
@@ -84,13 +84,20 @@ fn open_endpoints() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(openapi::Base::openapi()).merge(health::routes())
 }
 
+/// Endpoints with what they say of themselves.
+type Described = (Router<AppState>, utoipa::openapi::OpenApi);
+
+// To describe an endpoint takes a hundred times as long as to route it, and every server of a process has
+// the same ones.
+static TENANT: LazyLock<Described> = LazyLock::new(|| tenant_endpoints().split_for_parts());
+static OPEN: LazyLock<Described> = LazyLock::new(|| open_endpoints().split_for_parts());
+
 /// The whole service.
 pub fn router(state: AppState) -> Router {
-    let (tenant, tenant_document) = tenant_endpoints().split_for_parts();
-    let (open, mut document) = open_endpoints().split_for_parts();
-    let queryless = Arc::new(layers::Queryless::of(&tenant_document));
-    document.merge(tenant_document);
+    let ((tenant, tenant_document), (open, _)) = (&*TENANT, &*OPEN);
+    let queryless = Arc::new(layers::Queryless::of(tenant_document));
     let tenant = tenant
+        .clone()
         .layer(Extension(state.body_limits))
         .layer(from_fn_with_state(state.clone(), layers::tell_gone))
         .layer(from_fn_with_state(queryless, layers::check_query))
@@ -99,11 +106,8 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let ids = Arc::clone(&state.ids);
     let redactor = state.engine.redaction().of_server();
-    let mut document = openapi::finish(&document);
-    if let (Some(url), Some(served)) = (&state.public_url, document.pointer_mut("/servers/0/url")) {
-        *served = Value::from(url.as_str());
-    }
-    let router = open.merge(tenant).with_state(state).merge(docs::routes(&document));
+    let docs = docs::routes(state.public_url.as_deref());
+    let router = open.clone().merge(tenant).with_state(state).merge(docs);
     layers::wrap_redacting(router, ids, redactor)
 }
 
@@ -111,8 +115,8 @@ pub fn router(state: AppState) -> Router {
 pub fn health_router(state: AppState) -> Router {
     let ids = Arc::clone(&state.ids);
     let redactor = state.engine.redaction().of_server();
-    let (open, _) = open_endpoints().split_for_parts();
-    layers::wrap_redacting(open.with_state(state), ids, redactor)
+    let (open, _) = &*OPEN;
+    layers::wrap_redacting(open.clone().with_state(state), ids, redactor)
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.
@@ -124,7 +128,8 @@ pub fn waiting_router(ids: SharedIds) -> Router {
 
 /// The OpenAPI document that the service publishes.
 pub fn openapi_document() -> Value {
-    let mut document = open_endpoints().into_openapi();
-    document.merge(tenant_endpoints().into_openapi());
+    let ((_, tenant), (_, open)) = (&*TENANT, &*OPEN);
+    let mut document = open.clone();
+    document.merge(tenant.clone());
     openapi::finish(&document)
 }
