@@ -11,9 +11,11 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -29,6 +31,22 @@ def program():
     return os.path.join(os.environ.get("CARGO_TARGET_DIR", ROOT + "/target"), "debug", "agentling")
 
 
+def know_no_name():
+    """Serves DNS in which no name exists, so that the URLs of examples lead nowhere, and at once; its port."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    listener.bind(("127.0.0.1", 0))
+
+    def answer():
+        while True:
+            asked, peer = listener.recvfrom(4096)
+            # The identifier and the question come back, with "no such name" and without any record.
+            question = asked[12:asked.index(b"\0", 12) + 5]
+            listener.sendto(asked[:2] + b"\x81\x83\0\1\0\0\0\0\0\0" + question, peer)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return listener.getsockname()[1]
+
+
 def start(folder, key):
     """Starts the server; answers it once it is there, and its address."""
     settings = {
@@ -37,6 +55,7 @@ def start(folder, key):
         "AGENTLING_API_KEY": key,
         "AGENTLING_SECRET_KEYS": "ci=" + base64.b64encode(secrets.token_bytes(32)).decode(),
         "AGENTLING_LOG_FORMAT": "json",
+        "AGENTLING_EGRESS_DNS": "127.0.0.1:%d" % know_no_name(),
     }
     kept = {name: value for name, value in os.environ.items()
             if name != "DATABASE_URL" and not name.startswith("AGENTLING_")}

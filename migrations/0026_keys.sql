@@ -5,6 +5,5 @@
 ALTER TABLE api_key ADD COLUMN replaces uuid;
 CREATE INDEX api_key_newest ON api_key (tenant_id, created_at DESC, key_id DESC);
 
--- What a request led to is a run, or for the routes of keys a key. The secret of a key is stored nowhere,
--- so a repeated request is answered without it.
-COMMENT ON COLUMN idempotency.run_id IS 'the run, or the key, that the request led to';
+-- The secret of a key is stored nowhere, so a repeated request is answered without it.
+COMMENT ON COLUMN idempotency.run_id IS 'the id of what the request led to: a run, a thread, a key and so on';

@@ -95,6 +95,7 @@ async function main() {
 
   // The memory.
   const memory = (await memoryExport({ path: { thread_id: run.thread_id }, throwOnError: true })).data;
+  assert(!Array.isArray(memory), 'a document, since no list of messages was asked for');
   assert(Array.isArray(memory.steps) && memory.steps.length >= 3);
 
   // Problems, as the type that the document gives them.

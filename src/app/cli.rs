@@ -55,7 +55,7 @@ struct ServeArgs {
 
 #[derive(Debug, Args)]
 struct MigrateArgs {
-    /// Also keep tenants apart by row-level security, or no longer.
+    /// Turn row-level security on or off; without this it stays as it is.
     #[arg(long, value_name = "on|off", value_parser = switch)]
     row_level_security: Option<bool>,
 }
@@ -138,7 +138,7 @@ fn perform(command: Command, config: &Config) -> Result<(), String> {
             let model =
                 DemoModel { provider: args.provider, base_url: args.base_url, name: args.model };
             on_database(config, Database::start, async |store| {
-                store.migrate().await?;
+                migrate(&store).await?;
                 demo::run(config, store, model).await
             })
         }

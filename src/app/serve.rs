@@ -14,7 +14,7 @@ use crate::engine::{Engine, tasks::Tasks, webhooks};
 use crate::http;
 use crate::http::serve::{Patience, serve};
 use crate::instruments::Metrics;
-use crate::store::{HINT_CONNECTIONS, Store, keys};
+use crate::store::{HINT_CONNECTIONS, Store, keys, wall};
 
 /// A server that answers.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ async fn wait_for_schema(
 /// Row-level security is there when the settings say so, or not there at all. What is half there looks like
 /// a database without rows, or like one in which tenants are kept apart.
 async fn refuse_if_not_walled(store: &Store) -> Result<(), StartError> {
-    let wall = store.wall().await?;
+    let wall = wall::of(store).await?;
     match (store.is_walled(), wall.holds_tenants, wall.system_sees_all) {
         (true, true, true) | (false, _, true) => Ok(()),
         (true, ..) => Err(StartError::NoWall),

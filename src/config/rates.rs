@@ -18,7 +18,8 @@ pub(super) const TENANT: Setting = Setting::plain(
 .or("off");
 pub(super) const RUNS: Setting = Setting::plain(
     "AGENTLING_RATE_RUNS",
-    "how many runs a minute a tenant may start on this server, or `n/burst`; `off`: any number",
+    "how many requests for a run a minute a tenant may send to this server, or `n/burst`; `off`: any \
+     number",
 )
 .or("off");
 

@@ -30,9 +30,13 @@ pub(super) async fn give(
     if answers.iter().any(|(_, answer)| masks::says_something(answer)) {
         // The same answer becomes the same once more, so that it may be repeated.
         let mask = masks::of_run(context, tenant, run).await?;
-        answers.iter_mut().for_each(|(_, answer)| mask.answer(answer));
+        for (_, answer) in &mut answers {
+            mask.answer(answer);
+        }
     }
-    answers.iter_mut().for_each(|(_, answer)| context.parts.toolbox.scrub(answer));
+    for (_, answer) in &mut answers {
+        context.parts.toolbox.scrub(answer);
+    }
     let may_repeat = reason == WaitReason::ToolResults;
     let new = NewAnswers { reason, answers, may_repeat, key, now: context.now() };
     match answers::give(context.store(), tenant, run, &new).await? {

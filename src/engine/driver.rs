@@ -272,7 +272,7 @@ impl Driver {
         batch.despite_cancel = input == Input::Cancelled;
         let (here, held) = ((&context, self.performer.tools()), (&self.claim, &self.signals));
         batch.sub_runs = self.family.started(here, held, (records, &state)).await?;
-        batch.given_up = sub_runs::given_up(&records, &self.state);
+        batch.given_up = sub_runs::given_up(records, &self.state);
         batch.parent.clone_from(&self.family.parent);
         match self.append(&batch).await? {
             Appended::Stored => {

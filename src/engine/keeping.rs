@@ -65,7 +65,8 @@ async fn do_portion(
 ) -> Result<Option<Mark>, StoreError> {
     let store = context.store();
     let n = match chore {
-        Chore::Threads | Chore::Ledger => return do_threads(context, chore, mark, age).await,
+        Chore::Threads => return do_threads(context, Forgets::Threads, mark, age).await,
+        Chore::Ledger => return do_threads(context, Forgets::Bodies, mark, age).await,
         Chore::Deliveries => retention::forget_deliveries(store, age).await?,
         Chore::ExpiredItems => memory_items::forget_expired(store).await?,
         Chore::ItemVersions => memory_items::forget_versions(store, age).await?,
@@ -73,21 +74,30 @@ async fn do_portion(
     Ok((n > 0).then(|| mark.clone()))
 }
 
+/// What is forgotten of old threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forgets {
+    /// All of it.
+    Threads,
+    /// The bodies of requests.
+    Bodies,
+}
+
 /// Looks at the next portion of threads.
 async fn do_threads(
     context: &Context,
-    chore: Chore,
+    what: Forgets,
     mark: &Mark,
     age: Duration,
 ) -> Result<Option<Mark>, StoreError> {
     let store = context.store();
-    let portion = retention::look(store, mark, age, chore == Chore::Ledger).await?;
+    let portion = retention::look(store, mark, age, what == Forgets::Bodies).await?;
     for (tenant, thread) in &portion.old {
         if context.tasks.is_stopping() {
             // The portion is begun again elsewhere.
             return Ok(Some(mark.clone()));
         }
-        scope::within(tenant, forget(context, chore, (tenant, *thread), age)).await;
+        scope::within(tenant, forget(context, what, (tenant, *thread), age)).await;
     }
     Ok(portion.next)
 }
@@ -95,16 +105,14 @@ async fn do_threads(
 /// Forgets one thread or its bodies. One that cannot be forgotten does not keep the others.
 async fn forget(
     context: &Context,
-    chore: Chore,
+    what: Forgets,
     (tenant, thread): (&TenantId, ThreadId),
     age: Duration,
 ) {
     let store = context.store();
-    let done = match chore {
-        Chore::Ledger => retention::forget_bodies(store, tenant, thread, age).await,
-        Chore::Threads | Chore::Deliveries | Chore::ExpiredItems | Chore::ItemVersions => {
-            retention::forget_thread(store, tenant, thread, age).await
-        }
+    let done = match what {
+        Forgets::Bodies => retention::forget_bodies(store, tenant, thread, age).await,
+        Forgets::Threads => retention::forget_thread(store, tenant, thread, age).await,
     };
     if let Err(error) = done {
         tracing::warn!(%thread, %error, source = ?error, "an old thread could not be forgotten");

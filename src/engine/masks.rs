@@ -54,25 +54,39 @@ impl Masks {
         if !self.is_needed {
             return Mask::NONE;
         }
-        let made = self.mask.get_or_init(async || {
-            loop {
-                match of_run(context, &self.tenant, self.run).await {
-                    Ok(mask) => return mask,
-                    Err(error) => {
-                        tracing::warn!(run = %self.run, %error, "what came of a call waits for the secrets");
-                        tokio::time::sleep(READ_PAUSE).await;
-                    }
+        self.mask.get_or_init(|| self.make(context)).await.clone()
+    }
+
+    async fn make(&self, context: &Context) -> Mask {
+        loop {
+            match of_run(context, &self.tenant, self.run).await {
+                Ok(mask) => return mask,
+                Err(error) => {
+                    tracing::warn!(run = %self.run, %error, "what came of a call waits for the secrets");
                 }
             }
-        });
-        made.await.clone()
+            tokio::time::sleep(READ_PAUSE).await;
+        }
+    }
+
+    /// Takes secrets out of what a probe found, if it found anything.
+    pub(super) async fn answer(
+        &self,
+        context: &Context,
+        answer: Option<CallAnswer>,
+    ) -> Option<CallAnswer> {
+        let mut answer = answer?;
+        self.get(context).await.answer(&mut answer);
+        Some(answer)
     }
 
     /// Takes secrets out of the answers to calls that wait.
     pub(super) async fn answers(&self, context: &Context, answers: &mut [GivenAnswer]) {
         if answers.iter().any(|given| says_something(&given.answer)) {
             let mask = self.get(context).await;
-            answers.iter_mut().for_each(|given| mask.answer(&mut given.answer));
+            for given in answers {
+                mask.answer(&mut given.answer);
+            }
         }
     }
 }

@@ -169,10 +169,8 @@ impl Performer {
                 let (context, tools) = (Arc::clone(&self.context), self.prompter.tools(history));
                 let masks = self.masks.at(state.turn());
                 Box::pin(async move {
-                    let mut answer = context.parts.toolbox.probe(&tools, &request).await;
-                    if let Some(answer) = &mut answer {
-                        masks.get(&context).await.answer(answer);
-                    }
+                    let answer = context.parts.toolbox.probe(&tools, &request).await;
+                    let answer = masks.answer(&context, answer).await;
                     let CallRequest { call_id, attempt, .. } = request;
                     Done::of(effect, Input::Probed { call_id, attempt, answer })
                 })

@@ -1,6 +1,6 @@
 //! The API's own pages: the OpenAPI document, its reference, and what the problems mean.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::extract::State;
@@ -22,13 +22,39 @@ use crate::error::AgentlingError;
 const REFERENCE_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages of a finished document. The reference would ask a validator on the internet about the
-/// document if it were not told to leave that.
-pub(super) fn routes(document: &Value) -> Router {
-    let older = openapi::to_3_0(document);
+/// The document in both versions, as it is sent.
+#[derive(Debug, Clone)]
+struct Documents {
+    current: Bytes,
+    older: Bytes,
+}
+
+/// What servers publish that were not told where callers find them: the same in all of a process.
+static PLAIN: LazyLock<Documents> = LazyLock::new(|| Documents::of(&super::openapi_document()));
+
+impl Documents {
+    fn of(document: &Value) -> Self {
+        let bytes = |document| Bytes::from(serde_json::to_vec(document).unwrap_or_default());
+        Self { current: bytes(document), older: bytes(&openapi::to_3_0(document)) }
+    }
+
+    /// Those of a server that callers find at a URL.
+    fn at(public_url: &str) -> Self {
+        let mut document = super::openapi_document();
+        if let Some(served) = document.pointer_mut("/servers/0/url") {
+            *served = Value::from(public_url);
+        }
+        Self::of(&document)
+    }
+}
+
+/// The pages. The reference would ask a validator on the internet about the document if it were not told
+/// to leave that.
+pub(super) fn routes(public_url: Option<&str>) -> Router {
+    let documents = public_url.map_or_else(|| PLAIN.clone(), Documents::at);
     Router::new()
-        .route("/openapi.json", document_route(document))
-        .route("/openapi-3.0.json", document_route(&older))
+        .route("/openapi.json", document_route(documents.current))
+        .route("/openapi-3.0.json", document_route(documents.older))
         .route("/docs", get(|| async { Redirect::to("/docs/") }))
         .route("/docs/", get(reference))
         .route("/docs/{file}", get(reference))
@@ -38,9 +64,8 @@ pub(super) fn routes(document: &Value) -> Router {
 }
 
 fn document_route<S: Clone + Send + Sync + 'static>(
-    document: &Value,
+    bytes: Bytes,
 ) -> axum::routing::MethodRouter<S> {
-    let bytes = Bytes::from(serde_json::to_vec(document).unwrap_or_default());
     get(move || async move { ([(CONTENT_TYPE, "application/json")], bytes) })
 }
 

@@ -40,7 +40,7 @@ mod time;
 mod tools;
 mod webhooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Extension;
 pub use axum::Router;
@@ -81,18 +81,25 @@ fn tenant_endpoints() -> OpenApiRouter<AppState> {
 }
 
 /// Endpoints that need no key.
-fn open_endpoints(serves_metrics: bool) -> OpenApiRouter<AppState> {
-    let open = OpenApiRouter::with_openapi(openapi::Base::openapi()).merge(health::routes());
-    if serves_metrics { open.merge(health::metrics()) } else { open }
+fn open_endpoints() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::Base::openapi()).merge(health::routes())
 }
+
+/// Endpoints with what they say of themselves.
+type Described = (Router<AppState>, utoipa::openapi::OpenApi);
+
+// To describe an endpoint takes a hundred times as long as to route it, and every server of a process has
+// the same ones.
+static TENANT: LazyLock<Described> = LazyLock::new(|| tenant_endpoints().split_for_parts());
+static OPEN: LazyLock<Described> = LazyLock::new(|| open_endpoints().split_for_parts());
+static METRICS: LazyLock<Described> = LazyLock::new(|| health::metrics().split_for_parts());
 
 /// The whole service.
 pub fn router(state: AppState) -> Router {
-    let (tenant, tenant_document) = tenant_endpoints().split_for_parts();
-    let (open, mut document) = open_endpoints(state.serves_metrics).split_for_parts();
-    let queryless = Arc::new(layers::Queryless::of(&tenant_document));
-    document.merge(tenant_document);
+    let ((tenant, tenant_document), (open, _)) = (&*TENANT, open(&state));
+    let queryless = Arc::new(layers::Queryless::of(tenant_document));
     let tenant = tenant
+        .clone()
         .layer(Extension(state.body_limits))
         .layer(from_fn_with_state(state.clone(), layers::tell_gone))
         .layer(from_fn_with_state(queryless, layers::check_query))
@@ -100,24 +107,26 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn_with_state(state.clone(), rates::limit))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
     let around = state.clone();
-    let mut document = openapi::finish(&document);
-    if let (Some(url), Some(served)) = (&state.public_url, document.pointer_mut("/servers/0/url")) {
-        *served = Value::from(url.as_str());
-    }
-    let router = open.merge(tenant).with_state(state).merge(docs::routes(&document));
+    let docs = docs::routes(state.public_url.as_deref());
+    let router = open.merge(tenant).with_state(state).merge(docs);
     wrapped(router, &around)
 }
 
 /// What a server answers that leaves the API to others: how it is.
 pub fn health_router(state: AppState) -> Router {
-    let (open, _) = open_endpoints(state.serves_metrics).split_for_parts();
-    wrapped(open.with_state(state.clone()), &state)
+    wrapped(open(&state).with_state(state.clone()), &state)
 }
 
 /// What is served where metrics have an address of their own: they alone.
 pub fn metrics_router(state: AppState) -> Router {
-    let (metrics, _) = health::metrics().split_for_parts();
-    wrapped(metrics.with_state(state.clone()), &state)
+    let (metrics, _) = &*METRICS;
+    wrapped(metrics.clone().with_state(state.clone()), &state)
+}
+
+/// What needs no key, with the metrics unless they have an address of their own.
+fn open(state: &AppState) -> Router<AppState> {
+    let ((open, _), (metrics, _)) = (&*OPEN, &*METRICS);
+    if state.serves_metrics { open.clone().merge(metrics.clone()) } else { open.clone() }
 }
 
 fn wrapped(router: Router, state: &AppState) -> Router {
@@ -135,7 +144,8 @@ pub fn waiting_router(ids: SharedIds) -> Router {
 
 /// The OpenAPI document that the service publishes.
 pub fn openapi_document() -> Value {
-    let mut document = open_endpoints(true).into_openapi();
-    document.merge(tenant_endpoints().into_openapi());
+    let mut document = OPEN.1.clone();
+    document.merge(METRICS.1.clone());
+    document.merge(TENANT.1.clone());
     openapi::finish(&document)
 }

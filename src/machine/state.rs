@@ -41,6 +41,8 @@ pub struct State {
     turn: u32,
     attempt: u32,
     closing: bool,
+    /// The last turn in which the model replied; 0 before the first reply.
+    answered_turn: u32,
     /// The place of the model that is asked among the fallbacks; 0 for the first model.
     fallback: u32,
     /// The attempts at the turn that other models had.
@@ -173,6 +175,8 @@ impl State {
 
     pub(super) fn follow(&mut self, record: &Record) {
         match record {
+            // A turn that was interrupted before its reply is still without one where no other begins.
+            Record::Resumed if self.answered_turn < self.turn => self.phase = Phase::Thinking,
             Record::TaskGiven { .. } | Record::ActionRecorded { .. } | Record::Resumed => {
                 self.phase = Phase::Ready;
             }
@@ -243,6 +247,7 @@ impl State {
 
     fn hear(&mut self, reply: &Reply, calls: &[PlannedCall]) {
         self.phase = Phase::Acting;
+        self.answered_turn = self.turn;
         self.forget_fallback();
         self.provider = reply.provider.or(self.provider);
         self.said = Said {

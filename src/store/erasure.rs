@@ -64,12 +64,14 @@ pub(super) async fn is_erased(
     .map_err(StoreError::of_read)
 }
 
-/// Erases a thread with its runs, its history, its ledger, what endpoints were to be told of it, the
-/// idempotency keys that lead to it, and what its sub-runs left. `false` when there is and was no such thread.
+/// Erases a thread with all that belongs to it; `false` when there is and was no such thread.
+///
+/// That is its runs, its history, its ledger, what endpoints were to be told of it, the idempotency keys that
+/// lead to it, and what its sub-runs left.
 ///
 /// # Errors
-/// [`super::Conflict::ThreadBusy`] while a run is active on it, or one of its sub-runs; [`Conflict::InUse`] while forks share its
-/// steps.
+/// [`super::Conflict::ThreadBusy`] while a run is active on it, or one of its sub-runs;
+/// [`Conflict::InUse`] while forks share its steps.
 pub async fn thread(
     store: &Store,
     tenant: &TenantId,
@@ -83,33 +85,31 @@ pub async fn thread(
     refuse_if_busy(&mut tx, tenant, id).await?;
     refuse_if_shared(&mut tx, tenant, id).await?;
     let below = threads_below(&mut tx, tenant, (id, None)).await?;
-    for thread in &below {
-        refuse_if_busy(&mut tx, tenant, *thread).await?;
-    }
     bury_threads(&mut tx, tenant, &[&[id], below.as_slice()].concat(), now).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(true)
 }
 
-/// How deep sub-runs are erased with what started them; what is further down is left to the sweep.
-const MAX_LEVELS: usize = 64;
-
 /// The threads that were made for the sub-runs of a locked thread, or of one run on it, and for what those
 /// started in turn, locked. One that others have gone on with stays, with all that is below it.
+///
+/// # Errors
+/// [`Conflict::ThreadBusy`] while a run is active on one of them.
 pub(super) async fn threads_below(
     tx: &mut PgConnection,
     tenant: &TenantId,
     (thread, run): (ThreadId, Option<RunId>),
 ) -> Result<Vec<ThreadId>, StoreError> {
     let (mut found, mut level, mut run) = (Vec::new(), vec![thread.uuid()], run);
-    for _ in 0..MAX_LEVELS {
+    // Each thread stands below one other, so that this comes to an end.
+    while !level.is_empty() {
         level = level_below(tx, tenant, &level, run.take()).await?;
-        if level.is_empty() {
-            break;
-        }
         for thread in level.iter().copied().map(ThreadId::from) {
             found.extend(threads::lock(tx, tenant, thread).await?.map(|thread| thread.id));
         }
+    }
+    for thread in &found {
+        refuse_if_busy(tx, tenant, *thread).await?;
     }
     Ok(found)
 }
@@ -233,8 +233,10 @@ pub(super) async fn remove_threads(
     Ok(())
 }
 
-/// Erases a run that has ended, with its steps and what its sub-runs left. The bodies of later requests on its thread repeat what
-/// was said in it, so they go too; their hashes stay. `false` when there is and was no such run.
+/// Erases a run that has ended, with its steps and what its sub-runs left; `false` when there is and was no
+/// such run.
+///
+/// The bodies of later requests on its thread repeat what was said in it, so they go too; their hashes stay.
 ///
 /// # Errors
 /// [`super::Conflict::ThreadBusy`] while it, or another run on its thread, is active,
@@ -258,9 +260,6 @@ pub async fn run(
     refuse_if_busy(&mut tx, tenant, thread).await?;
     refuse_if_shared(&mut tx, tenant, thread).await?;
     let below = threads_below(&mut tx, tenant, (thread, Some(id))).await?;
-    for thread in &below {
-        refuse_if_busy(&mut tx, tenant, *thread).await?;
-    }
     bury_threads(&mut tx, tenant, &below, now).await?;
     forget_later_bodies(&mut tx, tenant, (thread, id)).await?;
     if !bury_run(&mut tx, tenant, (thread, id), now).await? {

@@ -180,9 +180,8 @@ impl Meaning {
             "53100" | "53200" => Self::Full,
             // A statement that the server cancelled for its timeout, or a commit it cannot vouch for.
             "57014" | "40003" => Self::Ambiguous,
-            "57P01" | "57P02" | "57P03" | "25006" => Self::Unavailable,
-            // The password was changed, and the server has not been told yet.
-            "28000" | "28P01" => Self::Unavailable,
+            // The last two: the password was changed, and the server has not been told yet.
+            "57P01" | "57P02" | "57P03" | "25006" | "28000" | "28P01" => Self::Unavailable,
             code if code.starts_with("08") => Self::Unavailable,
             _ => Self::Other,
         }

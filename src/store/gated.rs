@@ -4,6 +4,7 @@
 //! of them at once. Here one of them tries, for all pools of the process; the others wait for what comes
 //! of it, and no longer than they would wait for a connection.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +32,38 @@ const BREATH: Duration = Duration::from_millis(200);
 /// Whether the database lets us in, as all pools of a process know it.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    is_shut: watch::Sender<bool>,
+    refusal: watch::Sender<Option<Refusal>>,
     turn: Mutex<()>,
+}
+
+/// How the database let nobody in.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    /// It has no connection to spare.
+    Full,
+    /// It is not there.
+    Gone,
+}
+
+impl Refusal {
+    /// What an error says of it; `None` for any other error, and where it is this pool that is full.
+    const fn of(error: &sqlx::Error, is_pool_full: bool) -> Option<Self> {
+        match error {
+            sqlx::Error::PoolTimedOut if !is_pool_full => Some(Self::Full),
+            sqlx::Error::Io(_) => Some(Self::Gone),
+            _ => None,
+        }
+    }
+
+    /// What those are told who did not try because of it: the same as the one who did.
+    fn error(self) -> sqlx::Error {
+        match self {
+            Self::Full => sqlx::Error::PoolTimedOut,
+            Self::Gone => {
+                io::Error::new(ErrorKind::NotConnected, "it was not there just now").into()
+            }
+        }
+    }
 }
 
 /// A pool behind the gate.
@@ -85,10 +116,7 @@ impl GatedPool {
     ) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         // A plain pool would open another one in the place of one that is dead, without waiting its turn.
         while let Some(mut idle) = self.pool.try_acquire() {
-            let asked = async {
-                if self.is_walled { show(&mut idle, tenant).await } else { idle.ping().await }
-            };
-            if in_time(ACQUIRE_TIMEOUT, asked).await.is_ok() {
+            if in_time(ACQUIRE_TIMEOUT, self.take(&mut idle, tenant)).await.is_ok() {
                 return Ok(idle);
             }
             drop(idle.detach());
@@ -98,6 +126,15 @@ impl GatedPool {
             in_time(ACQUIRE_TIMEOUT, show(&mut connection, tenant)).await?;
         }
         Ok(connection)
+    }
+
+    /// Takes over a connection that was there already, if it is alive.
+    async fn take(
+        &self,
+        idle: &mut PgConnection,
+        tenant: Option<&TenantId>,
+    ) -> Result<(), sqlx::Error> {
+        if self.is_walled { show(idle, tenant).await } else { idle.ping().await }
     }
 
     async fn wait_for_one(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
@@ -122,9 +159,10 @@ impl GatedPool {
             None => self.while_open(connect).await,
         };
         match &connected {
-            Ok(_) => drop(self.gate.is_shut.send_replace(false)),
-            Err(error) if self.is_refusal(error) => drop(self.gate.is_shut.send_replace(true)),
-            Err(_) => {}
+            Ok(_) => {
+                self.gate.refusal.send_replace(None);
+            }
+            Err(error) => self.note(error),
         }
         drop(turn);
         connected
@@ -136,22 +174,22 @@ impl GatedPool {
         &self,
         connect: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, sqlx::Error> {
-        let mut gate = self.gate.is_shut.subscribe();
+        let mut gate = self.gate.refusal.subscribe();
         tokio::select! {
             connected = connect => connected,
-            _ = gate.wait_for(|is_shut| *is_shut) => Err(sqlx::Error::PoolTimedOut),
+            shut = gate.wait_for(Option::is_some) => Err(told(shut.ok().and_then(|shut| *shut))),
         }
     }
 
     /// Waits for this caller's turn while the gate is shut.
     async fn turn(&self) -> Result<Option<MutexGuard<'_, ()>>, sqlx::Error> {
-        let is_shut = || *self.gate.is_shut.borrow();
-        if !is_shut() {
+        let refusal = || *self.gate.refusal.borrow();
+        if refusal().is_none() {
             return Ok(None);
         }
         let turn = tokio::time::timeout(ACQUIRE_TIMEOUT, self.gate.turn.lock()).await;
-        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        if !is_shut() {
+        let turn = turn.map_err(|_| told(refusal()))?;
+        if refusal().is_none() {
             return Ok(None);
         }
         // A plain pool tries nine times in its two seconds; with this that is four times a second, and
@@ -162,20 +200,22 @@ impl GatedPool {
         Ok(Some(turn))
     }
 
-    /// Whether the database let nobody in, rather than that all connections were in use.
-    fn is_refusal(&self, error: &sqlx::Error) -> bool {
-        match error {
-            sqlx::Error::PoolTimedOut => {
-                self.pool.size() < self.pool.options().get_max_connections()
-            }
-            sqlx::Error::Io(_) => true,
-            _ => false,
+    /// Shuts the gate where the database let nobody in.
+    fn note(&self, error: &sqlx::Error) {
+        let is_full = self.pool.size() >= self.pool.options().get_max_connections();
+        if let Some(refusal) = Refusal::of(error, is_full) {
+            self.gate.refusal.send_replace(Some(refusal));
         }
     }
 }
 
-/// Shows a connection the rows of a tenant, or none. It is asked whether it is alive by that, so that it
-/// costs nothing; what the one before has seen is seen no longer.
+/// What somebody is told who waited for the gate; it may have opened a moment ago.
+fn told(refusal: Option<Refusal>) -> sqlx::Error {
+    refusal.unwrap_or(Refusal::Full).error()
+}
+
+/// Shows a connection the rows of a tenant, or none; what its last user saw is hidden. An idle connection is
+/// asked by that whether it is alive, in the place of a ping.
 async fn show(connection: &mut PgConnection, tenant: Option<&TenantId>) -> Result<(), sqlx::Error> {
     sqlx::query_scalar!(
         "SELECT set_config('agentling.tenant', $1, false)",

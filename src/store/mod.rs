@@ -54,7 +54,7 @@ mod patience;
 mod pool;
 mod refusal;
 mod rows;
-mod wall;
+pub mod wall;
 
 pub use error::{Conflict, StoreError};
 pub use pool::{HINT_CONNECTIONS, PoolSettings, Store, probe};

@@ -8,8 +8,7 @@ use sqlx::PgConnection;
 use super::chores::Mark;
 use super::idempotency::interval;
 use super::rows::At;
-use super::threads::refuse_if_busy;
-use super::{Store, StoreError, erasure, forks};
+use super::{Conflict, Store, StoreError, erasure, forks};
 use crate::domain::id::{TenantId, ThreadId};
 
 /// How many rows a portion looks at.
@@ -95,12 +94,10 @@ pub async fn forget_thread(
     if !forks::made_of(&mut tx, tenant, thread, 1).await?.is_empty() {
         return Ok(false);
     }
-    let below = erasure::threads_below(&mut tx, tenant, (thread, None)).await?;
-    for thread in &below {
-        if refuse_if_busy(&mut tx, tenant, *thread).await.is_err() {
-            return Ok(false);
-        }
-    }
+    let below = match erasure::threads_below(&mut tx, tenant, (thread, None)).await {
+        Err(StoreError::Conflict(Conflict::ThreadBusy { .. })) => return Ok(false),
+        below => below?,
+    };
     erasure::remove_threads(&mut tx, tenant, &[&[thread], below.as_slice()].concat()).await?;
     tx.commit().await.map_err(StoreError::of_write)?;
     Ok(true)

@@ -32,10 +32,23 @@ pub(super) fn tenant() -> Option<TenantId> {
 
 #[cfg(test)]
 mod tests {
+    use futures::future;
+    use tokio::task::JoinSet;
+
     use super::*;
 
     fn name() -> Option<String> {
         tenant().map(|tenant| tenant.to_string())
+    }
+
+    fn named() -> impl Future<Output = Option<String>> {
+        future::lazy(|_| name())
+    }
+
+    async fn spawned(
+        work: impl Future<Output = Option<String>> + Send + 'static,
+    ) -> Option<String> {
+        JoinSet::from_iter([work]).join_next().await.unwrap().unwrap()
     }
 
     #[tokio::test]
@@ -43,14 +56,13 @@ mod tests {
         let of = |name: &str| TenantId::parse(name).unwrap();
         assert_eq!(name(), None);
         let (inner, after, there, lost) = within(&of("a"), async {
-            let inner = within(&of("b"), async { name() }).await;
-            let there = tokio::spawn(carried(async { name() })).await.unwrap();
-            let lost = tokio::spawn(async { name() }).await.unwrap();
-            (inner, name(), there, lost)
+            let inner = within(&of("b"), named()).await;
+            let there = spawned(carried(named())).await;
+            (inner, name(), there, spawned(named()).await)
         })
         .await;
         assert_eq!((inner.as_deref(), after.as_deref()), (Some("b"), Some("a")));
         assert_eq!((there.as_deref(), lost), (Some("a"), None));
-        assert_eq!(tokio::spawn(carried(async { name() })).await.unwrap(), None);
+        assert_eq!(spawned(carried(named())).await, None);
     }
 }

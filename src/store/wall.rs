@@ -16,21 +16,19 @@ pub struct Wall {
     pub system_sees_all: bool,
 }
 
-impl Store {
-    /// What row-level security does to the roles of this store.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn wall(&self) -> Result<Wall, StoreError> {
-        let tenants = self.critical().acquire_for(None).await.map_err(StoreError::of_read)?;
-        let (holds_tenants, sees_all) = seen_by(tenants).await?;
-        if !self.is_walled() {
-            return Ok(Wall { holds_tenants, system_sees_all: sees_all });
-        }
-        let system = self.system().critical().acquire().await.map_err(StoreError::of_read)?;
-        let (_, system_sees_all) = seen_by(system).await?;
-        Ok(Wall { holds_tenants, system_sees_all })
+/// What row-level security does to the roles of a store.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn of(store: &Store) -> Result<Wall, StoreError> {
+    let tenants = store.critical().acquire_for(None).await.map_err(StoreError::of_read)?;
+    let (holds_tenants, sees_all) = seen_by(tenants).await?;
+    if !store.is_walled() {
+        return Ok(Wall { holds_tenants, system_sees_all: sees_all });
     }
+    let system = store.system().critical().acquire().await.map_err(StoreError::of_read)?;
+    let (_, system_sees_all) = seen_by(system).await?;
+    Ok(Wall { holds_tenants, system_sees_all })
 }
 
 /// Whether a role is held to one tenant in every table, and whether it sees every row of all of them.

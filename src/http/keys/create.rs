@@ -7,9 +7,8 @@ use super::new_key::NewKey;
 use super::view::{KeyView, made_reply};
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
-use crate::http::extract::{HashedBody, IdempotencyKey};
+use crate::http::extract::{Body, Keyed};
 use crate::http::problem::Problem;
-use crate::store::idempotency;
 use crate::store::keys::{self, StoredKey};
 
 /// Make a key
@@ -24,8 +23,7 @@ use crate::store::keys::{self, StoredKey};
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<AdminOnly>,
-    IdempotencyKey(once): IdempotencyKey,
-    HashedBody(new, request_hash): HashedBody<NewKey>,
+    Keyed(Body(new), once): Keyed<Body<NewKey>>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     new.check(now)?;
@@ -41,7 +39,6 @@ pub(super) async fn create(
         revoked_at: None,
         replaces: None,
     };
-    let once = idempotency::IdempotencyKey::of("POST /v1/keys", once, request_hash);
     let made = keys::create(&app.store, stored, once.as_ref()).await?;
     Ok(made_reply(made, &key))
 }

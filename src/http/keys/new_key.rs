@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::caller::Scope;
@@ -15,7 +15,7 @@ use crate::http::extract::Checks;
 const LONGEST: TimeDelta = TimeDelta::days(3_650);
 
 /// How long a key that is rotated goes on working when its caller says nothing, in seconds.
-pub(super) const OVERLAP_SECS: u64 = 86_400;
+const OVERLAP_SECS: u64 = 86_400;
 
 /// The longest that it can, in seconds.
 const OVERLAP_MAX: u64 = 30 * 86_400;
@@ -37,7 +37,7 @@ pub(super) struct NewKey {
 }
 
 /// How a key is rotated.
-#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RotateKey {
     /// How long the key that is replaced goes on working, in seconds: up to 30 days, 0 for not at all.

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
-use sha2::{Digest as _, Sha256};
 
 use super::new_key::RotateKey;
 use super::view::{KeyView, made_reply};
@@ -11,9 +10,8 @@ use crate::domain::id::KeyId;
 use crate::error::AgentlingError;
 use crate::http::AppState;
 use crate::http::auth::{AdminOnly, Scoped};
-use crate::http::extract::{IdempotencyKey, OptionalBody, PathId};
+use crate::http::extract::{Keyed, OptionalBody, PathId};
 use crate::http::problem::Problem;
-use crate::store::idempotency;
 use crate::store::keys::{self, StoredKey};
 
 /// Rotate a key
@@ -32,13 +30,11 @@ pub(super) async fn rotate(
     State(app): State<AppState>,
     caller: Scoped<AdminOnly>,
     PathId(id): PathId<KeyId>,
-    IdempotencyKey(once): IdempotencyKey,
-    OptionalBody(how): OptionalBody<RotateKey>,
+    Keyed(OptionalBody(how), once): Keyed<OptionalBody<RotateKey>>,
 ) -> Result<Response, Problem> {
     let (how, now) = (how.unwrap_or_default(), app.clock.now());
     how.check(now)?;
     let (key, hash) = app.auth.mint(app.ids.as_ref())?;
-    let once = idempotency::IdempotencyKey::of("POST /v1/keys/rotate", once, hash_of(id, &how));
     let successor = |old: &StoredKey| successor(old, (key.id(), hash), (now, how.expires_at));
     let (which, times) = ((&caller.tenant, id), (now, how.until(now)));
     let rotated = keys::rotate(&app.store, which, times, (successor, once.as_ref())).await?;
@@ -63,10 +59,4 @@ fn successor(
         replaces: Some(old.id),
         ..old.clone()
     }
-}
-
-/// A repeated request is for the same key and says the same.
-fn hash_of(id: KeyId, how: &RotateKey) -> [u8; 32] {
-    let said = serde_json::to_vec(how).unwrap_or_default();
-    Sha256::new().chain_update(id.uuid()).chain_update(said).finalize().into()
 }

@@ -22,7 +22,7 @@ use crate::store::schedules;
     request_body = NewSchedule,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request one; 1–255 visible ASCII characters, remembered for 24 hours")),
     responses((status = 201, description = "The schedule", body = ScheduleView)),
-    extensions(("x-problems" = json!(["unknown-agent", "gone"]))))]
+    extensions(("x-problems" = json!(["egress-denied", "unknown-agent", "gone"]))))]
 pub(super) async fn create(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,

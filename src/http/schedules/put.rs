@@ -22,7 +22,7 @@ use crate::store::schedules;
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the schedule seen")),
     request_body = NewSchedule,
     responses((status = 200, description = "The schedule", body = ScheduleView)),
-    extensions(("x-problems" = json!(["unknown-agent", "gone"]))))]
+    extensions(("x-problems" = json!(["egress-denied", "unknown-agent", "gone"]))))]
 pub(super) async fn put(
     State(app): State<AppState>,
     caller: Scoped<RunsWrite>,

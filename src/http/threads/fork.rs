@@ -17,7 +17,7 @@ use crate::http::extract::{Body, Checks, Keyed, PathId};
 use crate::http::problem::Problem;
 use crate::http::repeats::led_to;
 use crate::http::reply::Reply;
-use crate::http::runs::new_run::check_input;
+use crate::http::runs::new_run::{check_addresses, check_input};
 use crate::store::forks::{self, Edit, Forked, MAX_SEGMENTS, NewFork, Said};
 
 /// The most steps that a fork says otherwise.
@@ -125,6 +125,10 @@ impl NewForkBody {
         thread_id: ThreadId,
     ) -> Result<NewFork, AgentlingError> {
         self.check()?;
+        for (place, edit) in self.edits.iter().enumerate() {
+            let parts = edit.parts.as_deref().unwrap_or_default();
+            check_addresses(&app.engine, &format!("/edits/{place}/parts"), parts)?;
+        }
         self.edits.sort_by_key(|edit| edit.seq);
         Ok(NewFork {
             id: ThreadId::from(app.ids.sortable()),

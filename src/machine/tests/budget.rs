@@ -65,6 +65,15 @@ fn a_failed_call_is_not_tried_again_without_a_budget() {
 }
 
 #[test]
+fn a_turn_that_was_interrupted_before_its_reply_goes_on_when_there_is_a_budget() {
+    let mut play = Play::thinking(LIMITS);
+    play.feed(Input::Interrupted { partial: None });
+    assert_eq!(feed_broke(&mut play, Input::Resumed), [Record::Resumed, PARKED]);
+    // A worker that comes later knows of the turn, and nothing of an interruption that led nowhere.
+    assert_eq!(play.feed(Input::Claimed), [Record::Unparked, turn(1, 2)]);
+}
+
+#[test]
 fn a_run_that_waits_for_a_budget_can_be_stopped() {
     for input in [Input::Cancelled, Input::Interrupted { partial: None }] {
         let mut play = Play::thinking(LIMITS);

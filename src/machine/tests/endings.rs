@@ -130,10 +130,10 @@ fn a_run_interrupted_before_its_first_turn_resumes_with_it() {
 }
 
 #[test]
-fn a_claim_after_a_bare_resumption_starts_the_next_turn() {
+fn a_claim_after_a_bare_resumption_asks_again_for_the_reply_that_is_missing() {
     let mut play = interrupted(Play::thinking(LIMITS));
     play.commit(Record::Resumed);
-    assert_eq!(play.feed(Input::Claimed), [turn(2, 1)]);
+    assert_eq!(play.feed(Input::Claimed), [turn(1, 2)]);
 }
 
 #[test]

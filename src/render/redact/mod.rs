@@ -261,9 +261,12 @@ impl Redactor {
         let (tally, tools) = (&mut Tally::new(), &BTreeSet::new());
         let mut editor = Editor { redactor: self, channel, tools, tally };
         match answer {
-            CallAnswer::Succeeded { output } => editor.output(output.as_mut()),
+            CallAnswer::Succeeded { output: Some(output) } => editor.output(output),
             CallAnswer::Failed { error } => editor.failure(error),
-            CallAnswer::Retry | CallAnswer::Approved { .. } | CallAnswer::Denied { .. } => {}
+            CallAnswer::Succeeded { output: None }
+            | CallAnswer::Retry
+            | CallAnswer::Approved { .. }
+            | CallAnswer::Denied { .. } => {}
         }
     }
 

@@ -172,18 +172,19 @@ impl Editor<'_> {
 
     pub(super) fn outcome(&mut self, outcome: &mut ToolOutcome) {
         self.tool(&mut outcome.name);
-        self.output(outcome.output.as_mut());
+        if let Some(output) = &mut outcome.output {
+            self.output(output);
+        }
         outcome.files.iter_mut().for_each(|file| self.file(file));
         if let Some(failure) = &mut outcome.error {
             self.failure(failure);
         }
     }
 
-    pub(super) fn output(&mut self, output: Option<&mut ToolOutput>) {
+    pub(super) fn output(&mut self, output: &mut ToolOutput) {
         match output {
-            Some(ToolOutput::Text(output)) => self.text(&mut output.text),
-            Some(ToolOutput::Json(output)) => self.json_output(output),
-            None => {}
+            ToolOutput::Text(output) => self.text(&mut output.text),
+            ToolOutput::Json(output) => self.json_output(output),
         }
     }
 

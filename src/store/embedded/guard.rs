@@ -156,6 +156,8 @@ fn add_options(
         set("fsync", "off");
         set("synchronous_commit", "off");
         set("full_page_writes", "off");
+        // With a database a test, one of its workers would start ten times a second.
+        set("autovacuum", "off");
     }
 }
 

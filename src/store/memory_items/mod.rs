@@ -10,7 +10,7 @@ mod sweep;
 use chrono::{DateTime, Utc};
 
 pub use put::{put, put_by_call, replace};
-pub use read::{NamespaceKey, get, get_for_run, namespaces, versions};
+pub use read::{get, get_for_run, namespaces, versions};
 pub use remove::{Redacted, delete, purge, redact};
 pub use search::{HitKey, compares_vectors, search, search_for_run};
 pub use sweep::{forget_expired, forget_versions};

@@ -109,9 +109,6 @@ pub async fn versions(
     Ok(Some(Page::of(versions, page.limit, |version: &ItemVersion| version.version)))
 }
 
-/// The place of a namespace in a list.
-pub type NamespaceKey = Namespace;
-
 /// The namespaces that begin so, each cut to so many parts, in order, with the items under each.
 ///
 /// # Errors
@@ -120,8 +117,8 @@ pub async fn namespaces(
     store: &Store,
     tenant: &TenantId,
     (prefix, depth): (&Prefix, u32),
-    page: &PageRequest<NamespaceKey>,
-) -> Result<Page<NamespaceCount, NamespaceKey>, StoreError> {
+    page: &PageRequest<Namespace>,
+) -> Result<Page<NamespaceCount, Namespace>, StoreError> {
     let (start, to) = range(prefix, false);
     let from = page.after.as_ref().map_or(start, |after| after.parts().to_vec());
     let after = page.after.as_ref().map_or(&[][..], |after| after.parts());

@@ -7,6 +7,7 @@ mod sweep;
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::accept::accept_sub_run;
 use super::rows::to_json;
@@ -211,9 +212,42 @@ pub(super) async fn give_up(
     (parent, calls): (RunId, &[CallId]),
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
+    let runs = given_up_runs(tx, tenant, parent, calls).await?;
+    if runs.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "UPDATE run
+            SET cancel_requested_at = $3,
+                -- One that waits does not see a wish unless a worker takes it.
+                status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
+                wake_at = NULL,
+                available_at = CASE WHEN enqueued_task IS NULL THEN least(available_at, now())
+                                    ELSE available_at END
+          WHERE tenant_id = $1
+            AND run_id = ANY ($2)
+            AND status IN ('queued', 'running', 'requires_action')
+            AND cancel_requested_at IS NULL",
+        tenant.as_str(),
+        &runs,
+        now
+    )
+    .execute(tx)
+    .await
+    .map_err(StoreError::of_write)?;
+    Ok(())
+}
+
+/// The sub-runs of calls that are given up, with all that these have started, locked from the top down, as
+/// whoever ends one of them does.
+async fn given_up_runs(
+    tx: &mut PgConnection,
+    tenant: &TenantId,
+    parent: RunId,
+    calls: &[CallId],
+) -> Result<Vec<Uuid>, StoreError> {
     let calls: Vec<String> = calls.iter().map(|call| call.0.clone()).collect();
-    // Locked from the top down, as whoever ends one of them does.
-    let runs = sqlx::query_scalar!(
+    sqlx::query_scalar!(
         "WITH RECURSIVE given_up AS (
              SELECT r.tenant_id, r.run_id
                FROM run r
@@ -256,30 +290,7 @@ pub(super) async fn give_up(
     )
     .fetch_all(&mut *tx)
     .await
-    .map_err(StoreError::of_read)?;
-    if runs.is_empty() {
-        return Ok(());
-    }
-    sqlx::query!(
-        "UPDATE run
-            SET cancel_requested_at = $3,
-                -- One that waits does not see a wish unless a worker takes it.
-                status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
-                wake_at = NULL,
-                available_at = CASE WHEN enqueued_task IS NULL THEN least(available_at, now())
-                                    ELSE available_at END
-          WHERE tenant_id = $1
-            AND run_id = ANY ($2)
-            AND status IN ('queued', 'running', 'requires_action')
-            AND cancel_requested_at IS NULL",
-        tenant.as_str(),
-        &runs,
-        now
-    )
-    .execute(tx)
-    .await
-    .map_err(StoreError::of_write)?;
-    Ok(())
+    .map_err(StoreError::of_read)
 }
 
 /// Whether a budget counts money that a run of an agent would draw on as a sub-run of this one.

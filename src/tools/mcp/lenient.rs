@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn result_of(result: Value) -> ServerResult {
+    fn result_of(result: &Value) -> ServerResult {
         let message = json!({"jsonrpc": "2.0", "id": 1, "result": result});
         let read = read(message.to_string().as_bytes()).unwrap();
         let JsonRpcMessage::Response(response) = read else { panic!("{read:?}") };
@@ -105,7 +105,7 @@ mod tests {
             {"text": "d"},
             "e",
         ]);
-        let ServerResult::CallToolResult(read) = result_of(json!({"content": content})) else {
+        let ServerResult::CallToolResult(read) = result_of(&json!({"content": content})) else {
             panic!("no result")
         };
         let parts = serde_json::to_value(&read.content).unwrap();
@@ -140,7 +140,7 @@ mod tests {
             {"name": 5, "inputSchema": schema},
             "e",
         ]);
-        let ServerResult::ListToolsResult(list) = result_of(json!({"tools": tools})) else {
+        let ServerResult::ListToolsResult(list) = result_of(&json!({"tools": tools})) else {
             panic!("no list")
         };
         let read: Vec<_> =
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_result_that_says_anything_of_an_error_is_one_and_no_message_is_made_of_what_is_none() {
         for (said, is_error) in [(json!("yes"), Some(true)), (json!(false), Some(false))] {
-            let result = result_of(json!({"content": [], "isError": said}));
+            let result = result_of(&json!({"content": [], "isError": said}));
             let ServerResult::CallToolResult(read) = result else { panic!("no result") };
             assert_eq!(read.is_error, is_error);
         }

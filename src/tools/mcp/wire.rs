@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt as _};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::Response;
 use reqwest::header::{ACCEPT, AsHeaderName, CONTENT_TYPE};
 use rmcp::model::{
@@ -83,12 +83,11 @@ impl Guarded {
         if let Some(token) = auth_header {
             request = request.bearer_auth(token);
         }
-        for (name, value) in headers {
-            if RESERVED.contains(&name.as_str()) {
-                return Err(WireError::ReservedHeaderConflict(name.to_string()));
-            }
-            request = request.header(name, value);
+        let headers = HeaderMap::from_iter(headers);
+        if let Some(name) = headers.keys().find(|name| RESERVED.contains(&name.as_str())) {
+            return Err(WireError::ReservedHeaderConflict(name.to_string()));
         }
+        request = request.headers(headers);
         if let Some(id) = session_id {
             request = request.header(SESSION, id.as_ref());
         }
@@ -154,8 +153,7 @@ async fn refused(
         let is_gone = status == StatusCode::NOT_FOUND && has_session;
         match related(message, &asked, has_session) {
             // What it says is no more than that there is nobody.
-            Err(WireError::Io(_)) if is_gone => {}
-            Ok(_) if is_gone => {}
+            Ok(_) | Err(WireError::Io(_)) if is_gone => {}
             related => return related.map(|it| StreamableHttpPostResponse::Json(it, session)),
         }
     }

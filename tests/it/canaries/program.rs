@@ -101,17 +101,18 @@ impl Server {
         let mut server = Self { process, base: format!("http://{listen}") };
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let ready = async {
-            loop {
-                let answer = client.get(format!("{}/readyz", server.base)).send().await;
-                if answer.is_ok_and(|answer| answer.status() == 200) {
-                    return;
-                }
+            while !server.is_ready(&client).await {
                 let ended = server.process.try_wait().unwrap();
                 assert!(ended.is_none(), "{}", std::fs::read_to_string(&path).unwrap());
             }
         };
         tokio::time::timeout(PATIENCE, ready).await.expect("the server is ready");
         server
+    }
+
+    async fn is_ready(&self, client: &reqwest::Client) -> bool {
+        let answer = client.get(format!("{}/readyz", self.base)).send().await;
+        answer.is_ok_and(|answer| answer.status() == 200)
     }
 
     /// Tells it to stop, or kills it; answers how it ended.

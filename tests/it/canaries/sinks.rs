@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::caller::Caller;
 use super::world::World;
-use crate::support::picture_everything;
+use crate::support::{FakeModel, picture_everything};
 
 /// Every text that came out, by way.
 pub(super) struct Sinks(Vec<(&'static str, String)>);
@@ -26,7 +26,7 @@ impl Sinks {
         let metrics = a.send(a.bare("GET", "/metrics")).await.text;
         // Spans wait for others before they are sent, and this one comes behind all others.
         world.collector.named("GET /metrics").await;
-        let prompts = world.models.iter().flat_map(|model| model.requests());
+        let prompts = world.models.iter().flat_map(FakeModel::requests);
         Self(vec![
             ("log", world.sayings.all("server")),
             ("commands", world.sayings.all("command")),
@@ -51,12 +51,12 @@ impl Sinks {
 
     /// Where any of some texts is, in any form, each with what stands around it.
     pub(super) fn holding(&self, needles: &[String]) -> Vec<(&'static str, String)> {
-        let forms: BTreeSet<String> = needles.iter().flat_map(|needle| forms(needle)).collect();
+        let forms: BTreeSet<String> = needles.iter().map(String::as_str).flat_map(forms).collect();
         let found = |(name, text): &(&'static str, String)| {
             let at = forms.iter().find_map(|form| text.find(form.as_str()))?;
             let (from, to) = (text.floor_char_boundary(at.saturating_sub(160)), at + 240);
             let to = text.ceil_char_boundary(to.min(text.len()));
-            Some((*name, text[from..to].to_owned()))
+            Some((*name, text.get(from..to).expect("between letters").to_owned()))
         };
         self.0.iter().filter_map(found).collect()
     }
@@ -68,7 +68,7 @@ fn forms(value: &str) -> Vec<String> {
     let shifted = ["", "a", "ab"].map(|before| {
         let encoded = STANDARD.encode(format!("{before}{value}"));
         // The letters at the ends say something of what stands beside the value.
-        encoded[4..encoded.len() - 4].to_owned()
+        encoded.get(4..encoded.len() - 4).expect("it is long").to_owned()
     });
     [vec![value.to_owned(), hex], shifted.to_vec()].concat()
 }
@@ -88,41 +88,52 @@ struct Read {
 
 /// Everything of a tenant's that its callers can read.
 async fn read_all(caller: &Caller) -> Read {
-    let list = async |path: &str| -> Vec<Value> {
-        let page = caller.get(&format!("{path}?limit=200")).await.expect(200);
-        page["items"].as_array().cloned().unwrap_or_default()
-    };
     for path in ["agents", "skills", "secrets", "mcp-servers", "schedules"] {
-        list(&format!("/v1/{path}")).await;
+        list(caller, &format!("/v1/{path}")).await;
     }
-    for webhook in list("/v1/webhooks").await {
-        list(&format!("/v1/webhooks/{}/deliveries", text(&webhook["id"]))).await;
+    for webhook in list(caller, "/v1/webhooks").await {
+        list(caller, &format!("/v1/webhooks/{webhook}/deliveries")).await;
     }
-    let mut read = Read { ledger: String::new(), exports: String::new() };
-    for run in list("/v1/runs").await {
-        let path = format!("/v1/runs/{}", text(&run["id"]));
+    Read { ledger: read_runs(caller).await, exports: read_threads(caller).await }
+}
+
+/// The ids of what is listed.
+async fn list(caller: &Caller, path: &str) -> Vec<String> {
+    let page = caller.get(&format!("{path}?limit=200")).await.expect(200);
+    let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
+    items
+        .map(|item| item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Reads the runs, and answers what the ledger says of them.
+async fn read_runs(caller: &Caller) -> String {
+    let mut ledger = String::new();
+    for run in list(caller, "/v1/runs").await {
         for what in ["", "/steps", "/events"] {
-            caller.get(&format!("{path}{what}")).await.expect(200);
+            caller.get(&format!("/v1/runs/{run}{what}")).await.expect(200);
         }
-        for request in list(&format!("{path}/requests")).await {
+        for request in list(caller, &format!("/v1/runs/{run}/requests")).await {
             for what in ["", "/body", "/response", "/spans"] {
-                let path = format!("/v1/requests/{}{what}", text(&request["id"]));
-                read.ledger.push_str(&caller.get(&path).await.text);
+                let path = format!("/v1/requests/{request}{what}");
+                ledger.push_str(&caller.get(&path).await.text);
             }
         }
     }
-    for thread in list("/v1/threads").await {
-        let path = format!("/v1/threads/{}", text(&thread["id"]));
-        for what in ["", "/steps", "/diagnosis"] {
-            caller.get(&format!("{path}{what}")).await.expect(200);
-        }
-        for version in ["?version=2", "?version=1&lossy=true"] {
-            read.exports.push_str(&caller.get(&format!("{path}/memory{version}")).await.text);
-        }
-    }
-    read
+    ledger
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap()
+/// Reads the threads, and answers what is exported of them.
+async fn read_threads(caller: &Caller) -> String {
+    let mut exports = String::new();
+    for thread in list(caller, "/v1/threads").await {
+        for what in ["", "/steps", "/diagnosis"] {
+            caller.get(&format!("/v1/threads/{thread}{what}")).await.expect(200);
+        }
+        for version in ["?version=2", "?version=1&lossy=true"] {
+            let path = format!("/v1/threads/{thread}/memory{version}");
+            exports.push_str(&caller.get(&path).await.text);
+        }
+    }
+    exports
 }

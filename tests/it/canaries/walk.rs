@@ -12,8 +12,7 @@ use crate::support::{Call, until};
 
 /// Requests that are refused before anything is looked at, and those that name what is not there.
 pub(super) async fn requests(world: &World) {
-    let (a, reader) = (world.a(), world.reader());
-    let create = json!({ "agent_id": "none", "input": "hi" });
+    let a = world.a();
     for (scheme, credential) in [("Bearer", JWT), ("bearer", JWT), ("Basic", JWT), ("", JWT)] {
         for (method, path) in [("GET", "/v1/runs"), ("POST", "/v1/runs")] {
             let request = a.bare(method, path);
@@ -32,6 +31,14 @@ pub(super) async fn requests(world: &World) {
     ] {
         a.get(&path).await;
     }
+    unknown(world).await;
+    refused_secrets(&a).await;
+}
+
+/// What a caller may not do, and what is not there.
+async fn unknown(world: &World) {
+    let (a, reader) = (world.a(), world.reader());
+    let create = json!({ "agent_id": "none", "input": "hi" });
     reader.post("/v1/runs", &create).await.expect(403);
     reader.post("/v1/redaction/selftest", &json!({})).await.expect(403);
     for path in
@@ -41,6 +48,10 @@ pub(super) async fn requests(world: &World) {
     }
     a.ask("PATCH", "/v1/runs", &json!({})).await.expect(405);
     a.post("/v1/runs", &create).await;
+}
+
+/// Secrets that do not fit, and a tool that asks for a variable it may not have.
+async fn refused_secrets(a: &Caller) {
     let origins = json!(["https://example.com"]);
     for body in [
         format!("{{\"value\": \"{TOOL_HEADER}"),
@@ -61,7 +72,6 @@ pub(super) async fn requests(world: &World) {
     a.post("/v1/agents", &json!({ "name": "a", "model": model, "tools": [variable] }))
         .await
         .expect(422);
-    assert!(!VARIABLE.is_empty());
 }
 
 /// Models that refuse, break, fall silent, and repeat the operator's key.

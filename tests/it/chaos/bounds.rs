@@ -4,7 +4,7 @@ use agentling::provider::client::http_client;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use serde_json::{Value, json};
 
-use crate::support::{Child, Endless, EndlessAnswer, FakeTools, TestDb};
+use crate::support::{Child, Endless, EndlessAnswer, FakeTools, TestDb, assert_invariants};
 
 /// The bound of a whole reply, and room for what the sockets between hold.
 const MOST_SENT: usize = 64 << 20;
@@ -169,6 +169,7 @@ async fn an_answer_of_a_tool_without_an_end_is_a_failure_at_its_bound_and_so_is_
     if let (Some(before), Some(after)) = (before, child.peak_memory()) {
         assert!(after - before < MOST_GROWN_BY_TOOLS, "{before} {after}");
     }
+    assert_invariants(&db).await;
 }
 
 /// Starts a run on a server of another process and waits for its end.
@@ -207,4 +208,5 @@ async fn an_answer_without_an_end_is_an_error_at_its_bound_and_so_is_memory() {
     if let (Some(before), Some(after)) = (before, child.peak_memory()) {
         assert!(after - before < MOST_GROWN, "{before} {after}");
     }
+    assert_invariants(&db).await;
 }

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, ModelReply, ModelRequest, TestApp, tool};
+use crate::support::{FakeModel, ModelReply, ModelRequest, TestApp, assert_invariants, tool};
 
 fn anything() -> Value {
     json!({"type": "object", "additionalProperties": true})
@@ -140,6 +140,7 @@ async fn a_reply_without_anything_usable_is_asked_again_with_the_fixed_sentence(
     let last = model.requests()[1].messages().pop().unwrap();
     let text = "<system>Please return text or include your response in a tool call.</system>";
     assert_eq!(last, json!({"role": "user", "content": text}));
+    assert_invariants(&app.db).await;
 }
 
 #[tokio::test]

@@ -167,7 +167,9 @@ async fn f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doub
     let cluster = OwnCluster::start().await;
     let (db, store) = (cluster.db(), cluster.seen().store());
     let (_, guard, loaded) = claimed(&store).await;
-    let first = batch(&loaded, "c1");
+    let mut first = batch(&loaded, "c1");
+    // The one tool whose calls are told by no events of their own.
+    "final_answer".clone_into(&mut first.calls[0].planned.name);
     cluster.freeze(true).await;
     let (appended, rival, ()) = tokio::join!(
         append(&store, &guard, &first),
@@ -191,6 +193,7 @@ async fn f23_a_commit_that_was_frozen_and_lands_later_is_waited_for_and_not_doub
     assert_eq!(rival.unwrap(), Appended::Fenced);
     assert_eq!(count(&db, N_STEPS).await, 2);
     assert_eq!(count(&db, "SELECT count(*) FROM tool_call").await, 1);
+    assert_invariants(&db).await;
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@
 //! | F-44 | `f44_three_replicas_are_replaced_one_by_one_and_no_caller_notices` |
 //! | F-45 | `f45_a_run_in_a_newer_format_is_left_to_newer_workers_and_not_failed` `f45_a_newer_run_whose_worker_was_lost_is_put_back_by_an_older_server_untouched` |
 //! | F-47 | `the_next_attempt_is_made_no_earlier_than_the_provider_asks` |
-//! | F-48 | `retries_are_bounded_for_each_server_and_for_none_inside_the_process` |
+//! | F-48 | `f48_a_model_that_fails_every_call_is_asked_within_its_retries_and_meets_no_herd_when_it_recovers` `retries_are_bounded_for_each_server_and_for_none_inside_the_process` |
 //! | F-49 | `a_server_that_never_answers_meets_the_deadline` `an_answer_that_stalls_beyond_the_time_of_its_turn_has_failed` |
 //! | F-50 | `a_stream_cut_at_any_percent_is_a_whole_reply_or_none` `a_stream_that_breaks_is_told_as_restarted_and_only_the_whole_reply_stays` |
 //! | F-51 | `a_fault_that_passes_costs_an_attempt_and_one_that_stays_the_run` `an_answer_without_an_end_is_an_error_at_its_bound_and_so_is_memory` |
@@ -56,9 +56,9 @@
 //! | F-53 | `f53_two_hundred_calls_of_one_id_and_a_tool_that_is_not_there_are_each_answered` |
 //! | F-54 | `a_reply_without_anything_usable_is_asked_again_with_the_fixed_sentence` `replies_with_nothing_usable_are_retried_a_bounded_number_of_times` |
 //! | F-55 | `a_second_refusal_ends_the_run_and_nothing_is_asked_in_a_loop` |
-//! | F-56 | `a_server_that_is_not_there_is_a_connect_error` |
+//! | F-56 | `f56_a_tool_that_cannot_be_reached_fails_and_is_never_in_doubt` `a_server_that_is_not_there_is_a_connect_error` |
 //! | F-57 | `a_connection_lost_in_mid_call_leaves_only_an_at_most_once_call_in_doubt` `a_lost_answer_of_a_tool_that_must_not_run_twice_is_told_as_in_doubt` `f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt` |
-//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `an_endless_body_is_cut_off_at_its_bound` `a_tool_that_does_not_answer_in_time_is_a_timeout` |
+//! | F-58 | `a_body_at_the_bound_is_taken_and_one_beyond_is_refused` `a_body_is_counted_after_decompression` `an_endless_body_is_cut_off_at_its_bound` `a_tool_that_does_not_answer_in_time_is_a_timeout` `an_answer_of_a_tool_without_an_end_is_a_failure_at_its_bound_and_so_is_memory` |
 //! | F-59 | `f59_a_redirect_leads_nowhere` `f59_a_name_that_leads_home_is_refused_however_it_does` `f59_a_name_that_changes_between_two_look_ups_is_judged_at_each` `f59_a_name_without_an_address_and_one_that_nobody_answers_for_are_not_reached` `f59_a_model_whose_name_leads_home_fails_its_run_and_says_no_more` `f59_a_webhook_whose_name_leads_home_is_not_told` `f59_what_the_operator_vouches_for_is_reached` |
 //! | F-60 | `f60_a_server_that_dies_in_mid_call_and_forgets_its_sessions_is_asked_anew` `f60_a_call_that_may_be_repeated_is_sent_once_more_under_its_own_key` `f60_an_error_that_answers_no_request_leaves_a_call_in_doubt_and_never_repeats_it` `f60_a_session_that_the_server_forgot_within_a_run_is_begun_anew_and_the_call_done_once` `a_server_killed_in_mid_call_leaves_a_call_in_doubt_that_must_not_run_twice` |
 //! | F-61 | `f61_keep_alives_and_progress_do_not_put_the_deadline_of_a_call_off` `progress_does_not_extend_the_time_of_a_call` |

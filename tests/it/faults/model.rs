@@ -11,6 +11,9 @@ use crate::support::{
 /// So many calls in one reply.
 const MANY: usize = 200;
 
+/// So many runs meet a model that is down.
+const STORM: usize = 100;
+
 /// A whole reply with these calls: id, tool, argument.
 fn asking(calls: &[(String, &str, usize)]) -> ModelReply {
     let calls: Vec<Value> = calls
@@ -45,4 +48,37 @@ async fn f53_two_hundred_calls_of_one_id_and_a_tool_that_is_not_there_are_each_a
     assert_eq!(told, MANY + 1, "every call has its answer in the next request");
     assert_invariants(&app.db).await;
     assert_called(&app.db, &app.tools).await;
+}
+
+/// Starts runs of one agent together and answers how each has ended.
+async fn ended(app: &TestApp, agent: &Value) -> Vec<Value> {
+    let body = json!({"agent": agent, "input": "go"});
+    let runs = (0..STORM).map(async |_| {
+        let run = app.start_run(&body).await;
+        app.ended(run["id"].as_str().unwrap()).await
+    });
+    futures::future::join_all(runs).await
+}
+
+#[tokio::test]
+async fn f48_a_model_that_fails_every_call_is_asked_within_its_retries_and_meets_no_herd_when_it_recovers()
+ {
+    let app = TestApp::start().await;
+    let down = |status| ModelReply::Status(status, "application/json", "{}".to_owned());
+    let storm = [500, 502, 503, 529].into_iter().cycle().take(2 * STORM).map(down);
+    let model = FakeModel::start(storm).await;
+    let agent = json!({"name": "a", "model": model.spec(false)});
+    for run in ended(&app, &agent).await {
+        let told = (&run["status"], &run["error"]["type"]);
+        assert_eq!(told, (&json!("failed"), &json!("/problems/model-error")), "{run}");
+    }
+    // A tenth of the calls, and the three that an account begins with.
+    let asked = model.requests().len();
+    assert!((STORM..=STORM + STORM / 10 + 3).contains(&asked), "{asked}");
+    model.goes_on_with([ModelReply::text("Done.")]);
+    for run in ended(&app, &agent).await {
+        assert_eq!(run["answer"], "Done.", "{run}");
+    }
+    assert_eq!(model.requests().len() - asked, STORM, "a run asks once when all is well");
+    assert_invariants(&app.db).await;
 }

@@ -1,4 +1,4 @@
-//! Faults around calls in doubt and runs that wait: F-08, F-42, F-57, F-69, F-70.
+//! Faults around calls in doubt and runs that wait: F-08, F-42, F-56, F-57, F-69, F-70.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
@@ -102,6 +102,34 @@ async fn f57_a_reset_after_the_request_was_sent_leaves_the_call_in_doubt() {
     let agent = agent_with(&[calling(&["pay"]), saying("Done.")], &[pay]);
     app.parked(&json!({"agent": agent, "input": "Go."})).await;
     resolved(&app).await;
+}
+
+#[tokio::test]
+async fn f56_a_tool_that_cannot_be_reached_fails_and_is_never_in_doubt() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed_at = closed.local_addr().unwrap();
+    drop(closed);
+    let (db, tools) = (TestDb::new().await, FakeTools::start().await);
+    let allowed = format!("{},{closed_at}", tools.host);
+    let settings = [("AGENTLING_EGRESS_ALLOW", allowed.as_str())];
+    let app = TestApp::on(db, tools, &settings, Surroundings::default()).await;
+    // Nobody listens, there is no such name, and what listens does not speak TLS.
+    let urls = [
+        format!("http://{closed_at}/pay"),
+        "https://nobody.invalid/pay".to_owned(),
+        format!("https://{}/pay", app.tools.host),
+    ];
+    for url in urls {
+        let mut pay = fake(&app.tools, "pay", "at_most_once");
+        (pay["on_in_doubt"], pay["url"]) = (json!("hold"), json!(url));
+        let run = app.run(&agent_with(&[calling(&["pay"]), saying("Done.")], &[pay]), "go").await;
+        assert_eq!(run["status"], "completed", "{run}");
+        let outcome = app.outcomes(&run).await.remove(0);
+        let told = (&outcome["kind"], &outcome["error"]["type"]);
+        assert_eq!(told, (&json!("execution"), &json!("ConnectError")), "{url}: {outcome}");
+    }
+    assert_eq!(app.tools.seen().len(), 0);
+    assert_invariants(&app.db).await;
 }
 
 #[tokio::test]

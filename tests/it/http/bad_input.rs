@@ -54,6 +54,11 @@ impl Row {
         Self { pointer: Some(pointer), ..self }
     }
 
+    /// The same where a place may be named: an empty pointer names none.
+    pub(super) fn at_any(self, pointer: &'static str) -> Self {
+        if pointer.is_empty() { self } else { self.at(pointer) }
+    }
+
     async fn send(&self, app: &TestApp) -> Answer {
         let request = app.request(self.method, &self.path);
         let request = self.headers.iter().fold(request, |request, (name, value)| {

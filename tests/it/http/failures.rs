@@ -42,6 +42,10 @@ fn failing(tool: &'static str, kind: &str, message: &str) -> Case {
     }
 }
 
+fn denied(tool: &'static str, why: &str) -> Case {
+    open(tool, "{}", format!("The tool call was denied.{why}"))
+}
+
 fn cases() -> Vec<Case> {
     let in_doubt = "the call was sent, but its answer was lost; it may or may not have taken effect and \
                     must be verified before it is repeated";
@@ -89,13 +93,9 @@ fn cases() -> Vec<Case> {
         open("late", "{}", format!("Error from 'late': {late}{RECONSIDER}")),
         open("lost", "{}", format!("Error from 'lost': {in_doubt}{RECONSIDER}")),
         failing("odd", "InvalidResponse", "the tool's answer has nothing at \"/none\""),
-        open("pay", "{}", "The tool call was denied. Not this month.".to_owned()),
-        open("pay", "{}", "The tool call was denied.".to_owned()),
-        open(
-            "ask",
-            "{}",
-            "The tool call was denied. nobody decided in time whether the call may run".to_owned(),
-        ),
+        denied("pay", " Not this month."),
+        denied("pay", ""),
+        denied("ask", " nobody decided in time whether the call may run"),
         open("pick", "{}", format!("Error from 'pick': The disk is full{RECONSIDER}")),
         open(
             "pick",

@@ -145,6 +145,13 @@ async fn only_what_callers_said_can_be_said_otherwise() {
     refused(edit(json!({ "seq": 1, "parts": [] })), &["/edits/0/parts"]).await;
     let twice = json!([{ "seq": 1, "content": "x" }, { "seq": 1, "content": "y" }]);
     refused(json!({ "at_seq": 4, "edits": twice }), &["/edits/1/seq"]).await;
+    let source = json!({ "source_kind": "url", "url": "https://169.254.169.254/a.png" });
+    let file =
+        json!([{ "part_kind": "file", "id": "x", "media_type": "image/png", "source": source }]);
+    let inward = edit(json!({ "seq": 1, "parts": file }));
+    let problem = app.post(&format!("{}/fork", path(thread)), &inward).await;
+    let problem: Value = problem.expect_problem(422, "egress-denied");
+    assert_eq!(pointers(&problem), ["/edits/0/parts/0/source/url"]);
 
     let key = mint_key(&app, "default", &["memory:write"]).await;
     let at = format!("{}/fork", path(thread));

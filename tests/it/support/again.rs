@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentling::app::{Surroundings, engine};
 use agentling::domain::id::{RunId, TenantId};
 use agentling::engine::replay_run;
 use agentling::error::AgentlingError;
+use tokio::runtime::Builder;
 use uuid::Uuid;
 
+use super::invariants::assert_none;
 use super::{TestDb, config_at};
 
 type Settings = Vec<(String, String)>;
@@ -34,9 +37,48 @@ async fn patiently<T>(ask: impl AsyncFn() -> Result<T, AgentlingError>) -> T {
     }
 }
 
+/// Drives the runs of a server's database again once the server is gone, so that no run of a test escapes it.
+pub(super) struct Again {
+    db: TestDb,
+    is_due: AtomicBool,
+}
+
+impl Again {
+    pub(super) fn later(db: &TestDb) -> Self {
+        Self { db: db.clone(), is_due: AtomicBool::new(true) }
+    }
+
+    /// Leaves it to the test: what is on record there is not what happened.
+    pub(super) fn never(&self) {
+        self.is_due.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        let is_due = self.is_due.load(Ordering::Relaxed) && !std::thread::panicking();
+        // On a cluster of its own, which may be gone by now, a test asserts the invariants itself.
+        let Some(db) = self.db.shared().filter(|_| is_due) else { return };
+        let settings = settings_of(&self.db);
+        // The runtime of the test is held up here, so that nothing but this goes on.
+        let driven = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(divergences_with(&db, &settings))
+        });
+        assert_none(&driven.join().expect("the runs can be driven again"));
+    }
+}
+
 /// How runs that have ended part from their record when they are driven again; empty when none does.
 pub(crate) async fn divergences(db: &TestDb) -> Vec<String> {
-    let settings = SETTINGS.lock().unwrap().get(&db.url).cloned().unwrap_or_default();
+    divergences_with(db, &settings_of(db)).await
+}
+
+fn settings_of(db: &TestDb) -> Settings {
+    SETTINGS.lock().unwrap().get(&db.url).cloned().unwrap_or_default()
+}
+
+async fn divergences_with(db: &TestDb, settings: &Settings) -> Vec<String> {
     let settings: Vec<(&str, &str)> =
         settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let config = config_at(&db.url, "127.0.0.1:1", &settings);

@@ -6,7 +6,7 @@ use agentling::store::{PoolSettings, Store};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::again::remember;
+use super::again::{Again, remember};
 use super::{FakeTools, SseReader, TestDb, run_path};
 
 /// A server, and a client that knows where it is.
@@ -19,6 +19,8 @@ pub(crate) struct TestApp {
     pub(crate) tools: FakeTools,
     client: Client,
     key: Option<String>,
+    /// It comes last, so that it is dropped after the server.
+    again: Again,
 }
 
 /// An answer, read to its end.
@@ -111,7 +113,13 @@ impl TestApp {
         let running = Running::start(&config, store, &around).await.expect("it starts");
         // The client brings no TLS of its own; the server's constructor has set one up.
         let client = Client::builder().no_proxy().build().unwrap();
-        Self { running, db, tools, client, key: None }
+        let again = Again::later(&db);
+        Self { running, db, tools, client, key: None, again }
+    }
+
+    /// Says that the test changes what is on record, or has made it up: it cannot be driven again.
+    pub(crate) fn falsifies_its_record(&self) {
+        self.again.never();
     }
 
     /// Sends this key from now on.

@@ -83,6 +83,13 @@ impl TestDb {
         self.url.replacen("//agentling@", &format!("//{role}@"), 1)
     }
 
+    /// The same past whatever stands before it, if it is on the cluster that tests share.
+    pub(crate) fn shared(&self) -> Option<Self> {
+        let name = url::Url::parse(&self.url).unwrap().path().trim_start_matches('/').to_owned();
+        let is_shared = ["test_", "walled_"].iter().any(|prefix| name.starts_with(prefix));
+        is_shared.then(|| Self { url: named(CLUSTER.get().expect("it has it"), &name) })
+    }
+
     /// A bare connection, to look at rows.
     pub(crate) async fn connect(&self) -> PgConnection {
         PgConnection::connect(&self.url).await.unwrap()

@@ -109,6 +109,11 @@ impl FakeModel {
         json!({"provider": "openai", "name": "m", "base_url": base_url, "settings": settings})
     }
 
+    /// Gives these answers in turn from now on; the last one repeats.
+    pub(crate) fn goes_on_with(&self, script: impl IntoIterator<Item = ModelReply>) {
+        *self.shared.script.lock().unwrap() = script.into_iter().collect();
+    }
+
     /// Every request so far, in order.
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.shared.seen.lock().unwrap().clone()

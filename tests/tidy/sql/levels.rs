@@ -22,6 +22,13 @@ pub(super) struct Relation {
 }
 
 impl Relation {
+    /// Holds what was held before of a tenant table.
+    fn keep(&mut self, before: &Self) {
+        if self.label.is_some() {
+            self.columns.clone_from(&before.columns);
+        }
+    }
+
     fn column(&self, name: &str) -> Option<bool> {
         let found = self.columns.iter().find(|(column, _)| column == name);
         found.map(|(_, is_held)| *is_held)
@@ -57,7 +64,7 @@ impl Relation {
 #[derive(Debug)]
 pub(super) struct Level<'a> {
     law: &'a Law<'a>,
-    outer: Option<&'a Level<'a>>,
+    outer: Option<&'a Self>,
     place: String,
     ctes: Vec<(String, Columns)>,
     relations: Vec<Relation>,
@@ -120,9 +127,7 @@ impl<'a> Level<'a> {
                 joined.factors.iter().map(|factor| self.relation(factor)).collect();
             let (mut relations, reads): (Vec<Relation>, Vec<Read>) = entered.into_iter().unzip();
             for (relation, before) in relations.iter_mut().zip(&self.relations) {
-                if relation.label.is_some() {
-                    relation.columns.clone_from(&before.columns);
-                }
+                relation.keep(before);
             }
             let is_settled = relations == self.relations;
             self.relations = relations;

@@ -177,7 +177,7 @@ fn compiled() -> Vec<Sent> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let queries = files.map(|path| {
         let json: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        json["query"].as_str().unwrap().to_owned()
+        json.pointer("/query").unwrap().as_str().unwrap().to_owned()
     });
     let texts = texts(scan::house());
     queries.map(|sql| placed(sql, &texts)).collect()
@@ -292,100 +292,97 @@ fn a_table_that_is_held_by_a_parameter_or_by_another_that_is_passes() {
     }
 }
 
+/// Statements that read or write a tenant table without its tenant, and what is found in them.
+const LOOSE: &[(&str, &str)] = &[
+    ("SELECT tenant_id FROM run WHERE x = $1", "run"),
+    ("SELECT x FROM run -- tenant_id = $1", "run"),
+    ("SELECT x FROM run r WHERE r.tenant_id = 'a'", "run r"),
+    ("SELECT x FROM run r WHERE r.tenant_id <> $1", "run r"),
+    ("SELECT x FROM run r WHERE r.tenant_id = r.tenant_id", "run r"),
+    ("SELECT x FROM run r WHERE NOT (r.tenant_id = $1)", "run r"),
+    ("SELECT x FROM run r WHERE r.tenant_id = $1 OR r.x = $2", "run r"),
+    ("SELECT x FROM run r WHERE r.tenant_id = ANY ((SELECT array_agg(x) FROM y))", "run r"),
+    ("SELECT x FROM run r JOIN step s ON s.x = r.x WHERE r.tenant_id = $1", "step s"),
+    ("SELECT x FROM run r JOIN step s USING (x) WHERE r.tenant_id = $1", "step s"),
+    ("SELECT x FROM run r LEFT JOIN step s ON s.tenant_id = $1 AND r.tenant_id = $1", "run r"),
+    ("SELECT x FROM run r, step s WHERE r.tenant_id = s.tenant_id", "run r, step s"),
+    (
+        "SELECT x FROM run r, step s, thread t WHERE r.tenant_id = $1 AND t.tenant_id = s.tenant_id",
+        "step s, thread t",
+    ),
+    (
+        "SELECT x FROM run r WHERE EXISTS (SELECT FROM step s WHERE s.tenant_id = $1 AND r.tenant_id = $1)",
+        "run r",
+    ),
+    (
+        "SELECT x FROM run r WHERE r.tenant_id = $1 AND EXISTS (SELECT FROM step s WHERE s.x = r.x)",
+        "step s",
+    ),
+    ("SELECT x FROM run r WHERE r.tenant_id = $1 AND r.x IN (SELECT x FROM step)", "step"),
+    ("SELECT (SELECT max(x) FROM step) FROM run r WHERE r.tenant_id = $1", "step"),
+    ("SELECT x FROM run WHERE tenant_id = $1 ORDER BY (SELECT x FROM step)", "step"),
+    ("SELECT x FROM run WHERE tenant_id = $1 LIMIT (SELECT count(*) FROM step)", "step"),
+    (
+        "SELECT count(*) FROM run WHERE tenant_id = $1 GROUP BY x HAVING x > (SELECT max(x) FROM step)",
+        "step",
+    ),
+    (
+        "SELECT x FROM run r JOIN step s ON s.tenant_id = $1 AND s.x IN (SELECT x FROM thread) WHERE r.tenant_id = $1",
+        "thread",
+    ),
+    ("WITH a AS (SELECT x FROM run) SELECT x FROM a WHERE tenant_id = $1", "a/run"),
+    ("WITH a AS (SELECT 1), b AS (DELETE FROM step WHERE x = $1 RETURNING x) SELECT 1", "b/step"),
+    (
+        "WITH RECURSIVE a (t) AS (SELECT tenant_id FROM run WHERE tenant_id = $1 UNION ALL SELECT r.tenant_id FROM run r JOIN a ON a.x = r.x) SELECT 1 FROM step s JOIN a ON a.t = s.tenant_id",
+        "a/run r, step s",
+    ),
+    ("SELECT x FROM (SELECT tenant_id FROM run) r WHERE r.tenant_id = $1", "run"),
+    (
+        "SELECT x FROM run r CROSS JOIN LATERAL (SELECT x FROM step s WHERE s.x = r.x) l WHERE r.tenant_id = $1",
+        "step s",
+    ),
+    ("SELECT x FROM run WHERE tenant_id = $1 UNION SELECT x FROM step", "step"),
+    (
+        "SELECT x FROM run WHERE (tenant_id, x) IN (SELECT x, tenant_id FROM step WHERE tenant_id = $1)",
+        "run",
+    ),
+    (
+        "SELECT x FROM run WHERE (tenant_id, x) NOT IN (SELECT tenant_id, x FROM step WHERE tenant_id = $1)",
+        "run",
+    ),
+    ("SELECT w.x FROM unnest($1::text[]) w (tenant_id) JOIN run r ON r.x = w.x", "run r"),
+    ("INSERT INTO run (x) VALUES ($1)", "run"),
+    ("INSERT INTO run (tenant_id, x) VALUES ($1, $2), ('b', $3)", "run"),
+    ("INSERT INTO run VALUES ($1, $2)", "run"),
+    ("INSERT INTO run (tenant_id, x) SELECT x, tenant_id FROM step WHERE tenant_id = $1", "run"),
+    ("INSERT INTO run (tenant_id, x) SELECT $1, x FROM step", "step"),
+    (
+        "INSERT INTO run (tenant_id, x) VALUES ($1, $2) ON CONFLICT (x) DO UPDATE SET x = 1",
+        "run on conflict",
+    ),
+    ("INSERT INTO run (tenant_id, x) VALUES ($1, (SELECT x FROM step))", "step"),
+    ("INSERT INTO run (tenant_id, x) VALUES ($1, $2) RETURNING (SELECT x FROM step)", "step"),
+    ("UPDATE run SET x = 1 WHERE x = $1", "run"),
+    ("UPDATE run SET tenant_id = $2 WHERE tenant_id = $1", "run set tenant_id"),
+    ("UPDATE run SET x = (SELECT x FROM step) WHERE tenant_id = $1", "step"),
+    ("UPDATE run r SET x = s.x FROM step s WHERE r.tenant_id = $1", "step s"),
+    ("UPDATE run r SET x = s.x FROM step s WHERE s.tenant_id = $1", "run r"),
+    ("DELETE FROM run", "run"),
+    ("DELETE FROM run r USING step s WHERE r.tenant_id = $1 AND s.x = r.x", "step s"),
+    (
+        "DELETE FROM run WHERE (tenant_id, x) IN (SELECT tenant_id, x FROM run WHERE x < now())",
+        "run",
+    ),
+    (
+        "SELECT x FROM run r FULL JOIN step s ON s.tenant_id = r.tenant_id WHERE r.tenant_id = $1",
+        "step s",
+    ),
+];
+
 #[test]
 fn a_table_of_any_tenant_is_found_wherever_it_stands() {
-    for (sql, found) in [
-        ("SELECT tenant_id FROM run WHERE x = $1", "run"),
-        ("SELECT x FROM run -- tenant_id = $1", "run"),
-        ("SELECT x FROM run r WHERE r.tenant_id = 'a'", "run r"),
-        ("SELECT x FROM run r WHERE r.tenant_id <> $1", "run r"),
-        ("SELECT x FROM run r WHERE r.tenant_id = r.tenant_id", "run r"),
-        ("SELECT x FROM run r WHERE NOT (r.tenant_id = $1)", "run r"),
-        ("SELECT x FROM run r WHERE r.tenant_id = $1 OR r.x = $2", "run r"),
-        ("SELECT x FROM run r WHERE r.tenant_id = ANY ((SELECT array_agg(x) FROM y))", "run r"),
-        ("SELECT x FROM run r JOIN step s ON s.x = r.x WHERE r.tenant_id = $1", "step s"),
-        ("SELECT x FROM run r JOIN step s USING (x) WHERE r.tenant_id = $1", "step s"),
-        ("SELECT x FROM run r LEFT JOIN step s ON s.tenant_id = $1 AND r.tenant_id = $1", "run r"),
-        ("SELECT x FROM run r, step s WHERE r.tenant_id = s.tenant_id", "run r, step s"),
-        (
-            "SELECT x FROM run r, step s, thread t WHERE r.tenant_id = $1 AND t.tenant_id = s.tenant_id",
-            "step s, thread t",
-        ),
-        (
-            "SELECT x FROM run r WHERE EXISTS (SELECT FROM step s WHERE s.tenant_id = $1 AND r.tenant_id = $1)",
-            "run r",
-        ),
-        (
-            "SELECT x FROM run r WHERE r.tenant_id = $1 AND EXISTS (SELECT FROM step s WHERE s.x = r.x)",
-            "step s",
-        ),
-        ("SELECT x FROM run r WHERE r.tenant_id = $1 AND r.x IN (SELECT x FROM step)", "step"),
-        ("SELECT (SELECT max(x) FROM step) FROM run r WHERE r.tenant_id = $1", "step"),
-        ("SELECT x FROM run WHERE tenant_id = $1 ORDER BY (SELECT x FROM step)", "step"),
-        ("SELECT x FROM run WHERE tenant_id = $1 LIMIT (SELECT count(*) FROM step)", "step"),
-        (
-            "SELECT count(*) FROM run WHERE tenant_id = $1 GROUP BY x HAVING x > (SELECT max(x) FROM step)",
-            "step",
-        ),
-        (
-            "SELECT x FROM run r JOIN step s ON s.tenant_id = $1 AND s.x IN (SELECT x FROM thread) WHERE r.tenant_id = $1",
-            "thread",
-        ),
-        ("WITH a AS (SELECT x FROM run) SELECT x FROM a WHERE tenant_id = $1", "a/run"),
-        (
-            "WITH a AS (SELECT 1), b AS (DELETE FROM step WHERE x = $1 RETURNING x) SELECT 1",
-            "b/step",
-        ),
-        (
-            "WITH RECURSIVE a (t) AS (SELECT tenant_id FROM run WHERE tenant_id = $1 UNION ALL SELECT r.tenant_id FROM run r JOIN a ON a.x = r.x) SELECT 1 FROM step s JOIN a ON a.t = s.tenant_id",
-            "a/run r, step s",
-        ),
-        ("SELECT x FROM (SELECT tenant_id FROM run) r WHERE r.tenant_id = $1", "run"),
-        (
-            "SELECT x FROM run r CROSS JOIN LATERAL (SELECT x FROM step s WHERE s.x = r.x) l WHERE r.tenant_id = $1",
-            "step s",
-        ),
-        ("SELECT x FROM run WHERE tenant_id = $1 UNION SELECT x FROM step", "step"),
-        (
-            "SELECT x FROM run WHERE (tenant_id, x) IN (SELECT x, tenant_id FROM step WHERE tenant_id = $1)",
-            "run",
-        ),
-        (
-            "SELECT x FROM run WHERE (tenant_id, x) NOT IN (SELECT tenant_id, x FROM step WHERE tenant_id = $1)",
-            "run",
-        ),
-        ("SELECT w.x FROM unnest($1::text[]) w (tenant_id) JOIN run r ON r.x = w.x", "run r"),
-        ("INSERT INTO run (x) VALUES ($1)", "run"),
-        ("INSERT INTO run (tenant_id, x) VALUES ($1, $2), ('b', $3)", "run"),
-        ("INSERT INTO run VALUES ($1, $2)", "run"),
-        (
-            "INSERT INTO run (tenant_id, x) SELECT x, tenant_id FROM step WHERE tenant_id = $1",
-            "run",
-        ),
-        ("INSERT INTO run (tenant_id, x) SELECT $1, x FROM step", "step"),
-        (
-            "INSERT INTO run (tenant_id, x) VALUES ($1, $2) ON CONFLICT (x) DO UPDATE SET x = 1",
-            "run on conflict",
-        ),
-        ("INSERT INTO run (tenant_id, x) VALUES ($1, (SELECT x FROM step))", "step"),
-        ("INSERT INTO run (tenant_id, x) VALUES ($1, $2) RETURNING (SELECT x FROM step)", "step"),
-        ("UPDATE run SET x = 1 WHERE x = $1", "run"),
-        ("UPDATE run SET tenant_id = $2 WHERE tenant_id = $1", "run set tenant_id"),
-        ("UPDATE run SET x = (SELECT x FROM step) WHERE tenant_id = $1", "step"),
-        ("UPDATE run r SET x = s.x FROM step s WHERE r.tenant_id = $1", "step s"),
-        ("UPDATE run r SET x = s.x FROM step s WHERE s.tenant_id = $1", "run r"),
-        ("DELETE FROM run", "run"),
-        ("DELETE FROM run r USING step s WHERE r.tenant_id = $1 AND s.x = r.x", "step s"),
-        (
-            "DELETE FROM run WHERE (tenant_id, x) IN (SELECT tenant_id, x FROM run WHERE x < now())",
-            "run",
-        ),
-        (
-            "SELECT x FROM run r FULL JOIN step s ON s.tenant_id = r.tenant_id WHERE r.tenant_id = $1",
-            "step s",
-        ),
-    ] {
-        assert_eq!(judged(sql), found, "{sql}");
+    for (sql, found) in LOOSE {
+        assert_eq!(judged(sql), *found, "{sql}");
     }
     for sql in ["SELECT x FROM (run", "TRUNCATE run", "TABLE run"] {
         assert!(!judged(sql).is_empty(), "{sql}");

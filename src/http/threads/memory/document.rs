@@ -1,10 +1,10 @@
 //! Memory documents between callers and the domain.
 
 use serde::{Deserialize, Deserializer};
-use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
     ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
 };
+use utoipa::openapi::{Ref, RefOr};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::domain::caller::{Caller, Scope};
@@ -45,18 +45,37 @@ pub(in crate::http) struct LoadableMemory;
 
 impl PartialSchema for LoadableMemory {
     fn schema() -> RefOr<Schema> {
-        let object = || ObjectBuilder::new().schema_type(SchemaType::Type(Type::Object));
+        let object = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Object));
         let text = "A memory document of version 2 or 1, a list of Pydantic AI messages, or a list of \
                     OpenAI chat messages.";
-        let document = object().description(Some("A memory document."));
+        let document = Ref::from_schema_name(MemoryDocument::name());
         let messages = ArrayBuilder::new()
-            .items(object())
+            .items(object)
             .description(Some("Messages, each with a `kind` (Pydantic AI) or a `role` (OpenAI)."));
         OneOfBuilder::new().item(document).item(messages).description(Some(text)).into()
     }
 }
 
-impl ToSchema for LoadableMemory {}
+impl ToSchema for LoadableMemory {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((MemoryDocument::name().into_owned(), MemoryDocument::schema()));
+    }
+}
+
+/// The schema of a memory document, whose members are those of its version.
+#[derive(Debug)]
+struct MemoryDocument;
+
+impl PartialSchema for MemoryDocument {
+    fn schema() -> RefOr<Schema> {
+        let text = "A memory document: `{\"version\": 2, \"thread\": …, \"steps\": […]}`, or one of version \
+                    1, the format of the framework that this service grew from.";
+        let object = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Object));
+        object.description(Some(text)).into()
+    }
+}
+
+impl ToSchema for MemoryDocument {}
 
 /// How the memory is written.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -3,6 +3,7 @@
 
 mod callers;
 mod clock;
+mod family;
 mod worker;
 
 use std::panic::AssertUnwindSafe;
@@ -44,10 +45,11 @@ use scene;
 
 const TENANT_AND_RUN: [&str; 2] = ["tenant_id = $1", "run_id = $2"];
 
-const PARTS: [(&[Statement], &[Change]); 3] = [
+const PARTS: [(&[Statement], &[Change]); 4] = [
     (worker::STATEMENTS, worker::CHANGES),
     (callers::STATEMENTS, callers::CHANGES),
     (clock::STATEMENTS, clock::CHANGES),
+    (family::STATEMENTS, family::CHANGES),
 ];
 
 fn statements() -> impl Iterator<Item = &'static Statement> {

@@ -114,10 +114,10 @@ async fn a_memory_document_that_does_not_load_changes_nothing() {
     let thread = app.post("/v1/threads", &json!({})).await.expect(201);
     let memory = format!("/v1/threads/{}/memory", thread["id"].as_str().unwrap());
     let rows = documents().into_iter().flat_map(|(id, document, expect, at)| {
-        [("PUT", memory.as_str()), ("POST", "/v1/memory/validate")].map(|to| {
-            let row = Row::new(id, to, expect).json(&document);
-            if expect.0 == 413 { row } else { row.at(at) }
-        })
+        // A body that is too large has no place in it that is wrong.
+        let at = if expect.0 == 413 { "" } else { at };
+        [("PUT", memory.as_str()), ("POST", "/v1/memory/validate")]
+            .map(|to| Row::new(id, to, expect).json(&document).at_any(at))
     });
     check(&app, rows.collect::<Vec<_>>()).await;
 }

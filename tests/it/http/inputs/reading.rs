@@ -48,6 +48,7 @@ async fn b47_a_cursor_of_another_tenant_is_none() {
 #[tokio::test]
 async fn b50_a_page_of_long_runs_reads_none_of_their_steps() {
     let app = TestApp::start().await;
+    app.falsifies_its_record();
     execute(
         &app.db,
         "INSERT INTO thread (tenant_id, thread_id, framing_policy, metadata, created_at, updated_at)

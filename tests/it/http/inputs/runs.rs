@@ -36,10 +36,9 @@ async fn b41_b42_a_bad_file_is_refused_at_its_place() {
     ]
     .into_iter()
     .flat_map(|(id, media_type, source, expect, at)| {
-        ["/v1/runs", "/v1/runs/stream"].map(|path| {
-            let row = Row::new(id, ("POST", path), expect).json(&file(media_type, &source));
-            if at.is_empty() { row } else { row.at(at) }
-        })
+        let body = file(media_type, &source);
+        ["/v1/runs", "/v1/runs/stream"]
+            .map(|path| Row::new(id, ("POST", path), expect).json(&body).at_any(at))
     });
     check(&app, rows.collect::<Vec<_>>()).await;
 }

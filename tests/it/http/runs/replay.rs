@@ -95,6 +95,7 @@ async fn an_interrupted_run_is_driven_again_as_far_as_it_went_and_then_to_its_en
 #[tokio::test]
 async fn the_first_request_that_parts_is_told_with_where_it_does() {
     let app = TestApp::start().await;
+    app.falsifies_its_record();
     let replies =
         [ModelReply::call("echo", r#"{"secret": "Blue Heron"}"#), ModelReply::text("done")];
     let model = FakeModel::start(replies).await;
@@ -144,6 +145,7 @@ async fn the_first_request_that_parts_is_told_with_where_it_does() {
 #[tokio::test]
 async fn what_cannot_be_compared_is_said_and_is_no_divergence() {
     let app = TestApp::start().await;
+    app.falsifies_its_record();
     let model = FakeModel::start(["one", "two"].map(ModelReply::text)).await;
     let run = app.run(&agent(&app, &model), "go").await;
     let told = |member: &str, n: u64| {
@@ -170,6 +172,7 @@ async fn what_cannot_be_compared_is_said_and_is_no_divergence() {
 #[tokio::test]
 async fn a_run_that_is_decided_otherwise_than_it_went_parts_from_its_course() {
     let app = TestApp::start().await;
+    app.falsifies_its_record();
     let model = FakeModel::start([ModelReply::call("echo", "{}"), ModelReply::text("done")]).await;
     let run = app.run(&agent(&app, &model), "go").await;
     // As if the loop had been stopped by its first turn.
