@@ -96,7 +96,7 @@ static METRICS: LazyLock<Described> = LazyLock::new(|| health::metrics().split_f
 
 /// The whole service.
 pub fn router(state: AppState) -> Router {
-    let ((tenant, tenant_document), (open, _)) = (&*TENANT, open(&state));
+    let ((tenant, tenant_document), open) = (&*TENANT, open(&state));
     let queryless = Arc::new(layers::Queryless::of(tenant_document));
     let tenant = tenant
         .clone()

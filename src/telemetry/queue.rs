@@ -87,10 +87,12 @@ impl LogEnd {
     pub fn wait(self) {
         let (done, told) = sync_channel(1);
         for _ in 0..FAREWELL.as_millis() / STEP.as_millis() {
-            match self.0.0.try_send(Item::End(done.clone())) {
-                Ok(()) => return drop(told.recv_timeout(FAREWELL)),
-                Err(_) => thread::sleep(STEP),
+            if self.0.0.try_send(Item::End(done.clone())).is_ok() {
+                // That nobody takes the lines in time is no reason to wait for longer.
+                told.recv_timeout(FAREWELL).ok();
+                return;
             }
+            thread::sleep(STEP);
         }
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     use crate::render::prompt::MarkedText;
 
     fn said(text: &str) -> PromptTurn {
-        let text = MarkedText::of(text, Origin::Glue);
+        let text = MarkedText::of(text, Origin::WIRE.clone());
         PromptTurn { role: Role::User, blocks: vec![Block::Text(text)] }
     }
 
