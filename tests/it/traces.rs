@@ -244,20 +244,19 @@ async fn what_a_collector_that_is_down_is_not_told_is_counted() {
         format!("http://{}", listener.local_addr().unwrap())
     };
     runs_and_stops(&down, async |app| {
-        let lost = async {
-            loop {
-                let text = app.get("/metrics").await.text;
-                let line = text
-                    .lines()
-                    .find(|line| line.starts_with("agentling_spans_dropped_total "))
-                    .unwrap();
-                if line.rsplit(' ').next() != Some("0") {
-                    break;
-                }
-            }
-        };
-        let lost = tokio::time::timeout(std::time::Duration::from_mins(1), lost).await;
+        let lost = tokio::time::timeout(std::time::Duration::from_mins(1), drops_some(app)).await;
         lost.expect("what is lost is counted");
     })
     .await;
+}
+
+async fn drops_some(app: &TestApp) {
+    while n_dropped(app).await == "0" {}
+}
+
+/// How many spans the server has dropped, as it says itself.
+async fn n_dropped(app: &TestApp) -> String {
+    let text = app.get("/metrics").await.text;
+    let count = text.lines().find_map(|line| line.strip_prefix("agentling_spans_dropped_total "));
+    count.expect("it is there from the start").to_owned()
 }

@@ -129,19 +129,24 @@ impl Collector {
     }
 
     /// Waits for spans, and answers all that there are.
-    pub(crate) async fn until(&self, enough: impl Fn(&[Traced]) -> bool) -> Vec<Traced> {
-        let mut changes = self.n_requests.subscribe();
-        let waited = tokio::time::timeout(Duration::from_mins(1), async {
-            loop {
-                changes.borrow_and_update();
-                let spans = self.spans();
-                if enough(&spans) {
-                    return spans;
-                }
-                changes.changed().await.unwrap();
-            }
-        });
+    pub(crate) async fn until(
+        &self,
+        enough: impl Fn(&[Traced]) -> bool + Send + Sync,
+    ) -> Vec<Traced> {
+        let waited = tokio::time::timeout(Duration::from_mins(1), self.await_spans(&enough));
         waited.await.unwrap_or_else(|_| panic!("only these came: {:#?}", self.spans()))
+    }
+
+    async fn await_spans(&self, enough: &(impl Fn(&[Traced]) -> bool + Sync)) -> Vec<Traced> {
+        let mut changes = self.n_requests.subscribe();
+        loop {
+            changes.borrow_and_update();
+            let spans = self.spans();
+            if enough(&spans) {
+                return spans;
+            }
+            changes.changed().await.unwrap();
+        }
     }
 
     /// Waits for a span of this name.
