@@ -12,6 +12,7 @@
 //! | [`machine`] | the agent loop as three total functions | tokio, time, SQL, HTTP |
 //! | [`render`] | history and profile → provider-neutral prompt | providers' wire formats |
 //! | [`wire`] | prompt → bytes, bytes → reply | sockets |
+//! | [`instruments`] | metrics and spans of traces | who reads them |
 //! | [`seal`] | seals secrets for storage | where they are stored and sent |
 //! | [`config`], [`clock`] | settings; the one source of time and ids | everything else |
 //! | [`egress`] | where outbound calls may go, and the clients that go nowhere else | what is called for |
@@ -56,6 +57,7 @@ pub mod egress;
 pub mod engine;
 pub mod error;
 pub mod http;
+pub mod instruments;
 pub mod machine;
 pub mod provider;
 pub mod render;

@@ -112,9 +112,11 @@ fn run(command: Command) -> Result<(), String> {
     // Numbers of placeholders in the log hold for this process: it has no database yet.
     let secret = System::new().secret().map_err(|error| error.to_string())?;
     let redaction = super::redaction(&config, secret);
-    telemetry::install(&config.telemetry, redaction.of_server())
+    let log = telemetry::install(&config.telemetry, redaction.of_server())
         .map_err(|error| error.to_string())?;
-    perform(command, &config).map_err(|message| said(&redaction.of_server(), &message))
+    let done = perform(command, &config);
+    log.wait();
+    done.map_err(|message| said(&redaction.of_server(), &message))
 }
 
 /// What an operator is told, which is scrubbed like the log.

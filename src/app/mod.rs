@@ -8,6 +8,7 @@ mod keys;
 mod oidc;
 mod secrets;
 mod serve;
+mod traces;
 mod transcript;
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ use crate::error::AgentlingError;
 use crate::http::auth::{Auth, AuthSettings, Pepper};
 use crate::http::cursor::Cursors;
 use crate::http::{AppState, LogLines, RateLimits, Readiness, StreamSlots};
+use crate::instruments::Instruments;
 use crate::provider::{Models, ProviderKeys, client};
 use crate::store::{Store, StoreError, keys as stored_keys};
 use crate::telemetry;
@@ -127,6 +129,8 @@ pub struct Surroundings {
     pub observer: Arc<dyn CommitObserver>,
     /// How the log is written, to whoever asks what it would hold.
     pub log: Arc<dyn LogLines>,
+    /// What operators see of the server.
+    pub instruments: Instruments,
 }
 
 /// The log as it is set up.
@@ -137,13 +141,18 @@ impl LogLines for Log {
     fn line(&self, redactor: Redactor, text: &str) -> String {
         telemetry::line(redactor, text)
     }
+
+    fn lines_dropped(&self) -> u64 {
+        telemetry::lines_dropped()
+    }
 }
 
 impl Default for Surroundings {
     fn default() -> Self {
         let system = Arc::new(System::new());
         let clock: SharedClock = Arc::<System>::clone(&system);
-        Self { clock, ids: system, observer: Arc::new(NoObserver), log: Arc::new(Log) }
+        let instruments = Instruments::default();
+        Self { clock, ids: system, observer: Arc::new(NoObserver), log: Arc::new(Log), instruments }
     }
 }
 
@@ -180,6 +189,7 @@ pub async fn engine(
         settings: config.engine,
         rendering: config.rendering.clone(),
         observer: Arc::clone(&around.observer),
+        instruments: around.instruments.clone(),
     }))
 }
 
@@ -234,6 +244,7 @@ pub async fn state(
         rates: Arc::new(RateLimits::new(config.rates)),
         readiness: Arc::new(Ready { store: store.clone(), engine: engine.clone() }),
         log: Arc::clone(&around.log),
+        serves_metrics: config.instruments.metrics_listen.is_none(),
     })
 }
 

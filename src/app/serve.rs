@@ -7,11 +7,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::traces::{self, Export};
 use super::{StartError, Surroundings};
 use crate::config::Config;
 use crate::engine::{Engine, tasks::Tasks, webhooks};
 use crate::http;
 use crate::http::serve::{Patience, serve};
+use crate::instruments::Metrics;
 use crate::store::{HINT_CONNECTIONS, Store, keys, wall};
 
 /// A server that answers.
@@ -19,11 +21,14 @@ use crate::store::{HINT_CONNECTIONS, Store, keys, wall};
 pub struct Running {
     /// Where it listens; with port 0 in the settings, the port that was picked.
     pub address: SocketAddr,
+    /// Where its metrics are, if that is an address of their own.
+    pub metrics_address: Option<SocketAddr>,
     /// Its engine.
     pub engine: Engine,
     /// Its database.
     pub store: Store,
     serving: Tasks,
+    export: Export,
 }
 
 /// How long connections may take to end once there is nothing left to wait for.
@@ -41,33 +46,36 @@ impl Running {
         around: &Surroundings,
     ) -> Result<Self, StartError> {
         let listen = config.http.listen;
-        let listener = TcpListener::bind(listen)
-            .await
-            .map_err(|source| StartError::Listen { address: listen, source })?;
+        let listener = bind(listen).await?;
         let address = listener.local_addr()?;
+        let own = match config.instruments.metrics_listen {
+            Some(listen) => Some(bind(listen).await?),
+            None => None,
+        };
+        let metrics_address = own.as_ref().map(TcpListener::local_addr).transpose()?;
         let listener = wait_for_schema(listener, config, &store, around).await?;
         refuse_if_not_walled(&store).await?;
         refuse_if_open(config, &store).await?;
         refuse_if_too_many(config, &store).await?;
-        let engine = super::engine(config, &store, around).await?;
-        let state = super::state(config, &store, &engine, around).await?;
+        let (around, export) = traces::start(config, &store, around).await?;
+        let engine = super::engine(config, &store, &around).await?;
+        let state = super::state(config, &store, &engine, &around).await?;
         engine.work();
         webhooks::start(&engine, http::wording(&state));
         let serving = Tasks::default();
+        let metrics = around.instruments.metrics;
+        serving.spawn(tidy_up(serving.clone(), metrics));
         let patience = patience(config, GRACE);
+        if let Some(own) = own {
+            serving.spawn(answer(own, http::metrics_router(&state), serving.clone(), patience));
+        }
         let router = if config.engine.role.answers() {
             http::router(state)
         } else {
-            http::health_router(state)
+            http::health_router(&state)
         };
-        let tasks = serving.clone();
-        serving.spawn(async move {
-            let stopped = async { tasks.stopping().await };
-            if let Err(error) = serve(listener, router, stopped, patience).await {
-                tracing::error!(%error, "the listener failed");
-            }
-        });
-        Ok(Self { address, engine, store, serving })
+        serving.spawn(answer(listener, router, serving.clone(), patience));
+        Ok(Self { address, metrics_address, engine, store, serving, export })
     }
 
     /// Stops: no new work, which callers are told as long as what is under way ends or is given back;
@@ -76,7 +84,32 @@ impl Running {
         self.engine.shut_down().await;
         self.serving.stop();
         self.serving.ended().await;
+        self.export.end().await;
         self.store.close().await;
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| StartError::Listen { address, source })
+}
+
+async fn answer(listener: TcpListener, router: http::Router, tasks: Tasks, patience: Patience) {
+    let stopped = async { tasks.stopping().await };
+    if let Err(error) = serve(listener, router, stopped, patience).await {
+        tracing::error!(%error, "the listener failed");
+    }
+}
+
+/// How often observations are sorted that nobody reads.
+const TIDYING: Duration = Duration::from_secs(10);
+
+async fn tidy_up(tasks: Tasks, metrics: Metrics) {
+    while !tasks.is_stopping() {
+        tokio::select! {
+            () = tasks.stopping() => {}
+            () = tokio::time::sleep(TIDYING) => metrics.tidy_up(),
+        }
     }
 }
 

@@ -92,7 +92,8 @@ impl Http {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// An address with a port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     // `localhost` is accepted because people type it; other names would need a resolver.
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),

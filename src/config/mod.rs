@@ -6,6 +6,7 @@ mod egress;
 mod engine;
 mod error;
 mod http;
+mod instruments;
 mod mcp;
 mod oidc;
 mod prices;
@@ -30,6 +31,7 @@ pub use egress::{Egress, HostPort, Subnet};
 pub use engine::{Engine, Role};
 pub use error::ConfigError;
 pub use http::Http;
+pub use instruments::{Collector, Instruments};
 pub use mcp::{Mcp, McpProgram};
 pub use oidc::{Oidc, OidcIssuer};
 pub use providers::{AwsKeys, Providers};
@@ -126,6 +128,12 @@ const AFTER_KEYS: &[Setting] = &[
     egress::ANY_MODEL,
     telemetry::LOG,
     telemetry::LOG_FORMAT,
+    instruments::LISTEN,
+    instruments::ENDPOINT,
+    instruments::TRACES_ENDPOINT,
+    instruments::HEADERS,
+    instruments::SERVICE_NAME,
+    instruments::CONTENT,
 ];
 
 /// The settings of one process, each within its bounds.
@@ -153,6 +161,8 @@ pub struct Config {
     pub redaction: Redaction,
     /// What is logged and how.
     pub telemetry: Telemetry,
+    /// What operators see of the server at work.
+    pub instruments: Instruments,
     /// How endpoints are told of events.
     pub webhooks: Webhooks,
     /// How long what is stored is kept.
@@ -187,6 +197,7 @@ impl Config {
             Redaction::read(&mut reader),
             Telemetry::read(&mut reader),
             (
+                Instruments::read(&mut reader),
                 Webhooks::read(&mut reader),
                 Retention::read(&mut reader),
                 SecretKeys::read(&mut reader),
@@ -213,13 +224,15 @@ impl Config {
             telemetry,
             rest,
         ) = sections;
-        let (webhooks, retention, secret_keys, mcp, oidc, rates) = rest;
-        let secret_keys = secret_keys?;
+        let (instruments, webhooks, retention, secret_keys, mcp, oidc, rates) = rest;
+        let (secret_keys, instruments) = (secret_keys?, instruments?);
+        let collecting = instruments.secrets();
         let (database, providers) = (database?, providers?);
         let sealing = secret_keys.iter().map(|(_, key)| key);
         let own = auth.api_key.iter().chain(&auth.key_pepper).chain(sealing);
         let databases = database.url.iter().chain(&database.system_url);
-        let redaction = redaction?.and(providers.secrets().chain(own), databases);
+        let redaction =
+            redaction?.and(providers.secrets().chain(own).chain(&collecting), databases);
         Some(Self {
             http: http?,
             streams: streams?,
@@ -232,6 +245,7 @@ impl Config {
             auth,
             redaction,
             telemetry: telemetry?,
+            instruments,
             webhooks: webhooks?,
             retention: retention?,
             mcp: mcp?,
@@ -255,6 +269,7 @@ type Sections = (
     Option<Redaction>,
     Option<Telemetry>,
     (
+        Option<Instruments>,
         Option<Webhooks>,
         Option<Retention>,
         Option<SecretKeys>,

@@ -254,7 +254,14 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
         .filter(|setting| setting.name != "AGENTLING_SECRET_KEYS")
         .map(|setting| (setting.name, format!("canary-{}", setting.name)))
         .collect();
-    let pairs: Vec<_> = keys.iter().map(|(name, key)| (*name, key.as_str())).collect();
+    let set = |(name, key): &(&'static str, String)| match *name {
+        "OTEL_EXPORTER_OTLP_HEADERS" => (*name, format!("x-key={key}")),
+        name => (name, key.clone()),
+    };
+    let set: Vec<_> = keys.iter().map(set).collect();
+    let pairs = set.iter().map(|(name, text)| (*name, text.as_str()));
+    let pairs: Vec<_> =
+        pairs.chain([("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost")]).collect();
     let config = read(&pairs).unwrap();
     assert!(!format!("{config:?}").contains("canary"));
     let scrubbed: Vec<_> =

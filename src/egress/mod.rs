@@ -13,6 +13,7 @@
 
 mod address;
 mod clients;
+mod deliver;
 mod dns;
 mod fetch;
 mod peer;
@@ -23,6 +24,7 @@ mod tests;
 
 pub use address::Network;
 pub use clients::{Clients, MAX_HEADER_BYTES, SetupError, guard, refusal_in};
+pub use deliver::deliver;
 pub use fetch::{FetchError, fetch};
 pub use policy::{EgressDenied, EgressPolicy, EgressRule, InvalidAllowEntry, Route};
 pub use reach::Reached;

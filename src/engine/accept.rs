@@ -97,6 +97,7 @@ pub(super) async fn start(
     let new = prepare(context, tenant, start).await?;
     match runs::accept(context.store(), tenant, &new).await {
         Ok(Accepted::Created) => {
+            context.parts.instruments.metrics.run_accepted();
             context.claimable();
             Ok(Started { run: new.run, is_replay: false })
         }
@@ -104,6 +105,7 @@ pub(super) async fn start(
             if let Some(displaced) = displaced {
                 steer::pass_wish_on(context, displaced);
             }
+            context.parts.instruments.metrics.run_accepted();
             context.claimable();
             Ok(Started { run: new.run, is_replay: false })
         }

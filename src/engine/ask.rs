@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{Context, secrets};
+use super::{Context, secrets, traced};
 use crate::domain::event::DeltaKind;
 use crate::domain::id::TenantId;
 use crate::domain::message::ReplyPart;
@@ -24,6 +24,18 @@ pub(super) type OnDelta<'a> = &'a mut (dyn FnMut(DeltaPiece) + Send);
 
 /// Asks a model once.
 pub(super) async fn ask(
+    context: &Context,
+    tenant: &TenantId,
+    call: &ModelCall,
+    on_delta: OnDelta<'_>,
+) -> Attempt {
+    let span = traced::model(context, call);
+    let attempt = span.within(Box::pin(asked(context, tenant, call, on_delta))).await;
+    traced::answered(context, &span, call, &attempt);
+    attempt
+}
+
+async fn asked(
     context: &Context,
     tenant: &TenantId,
     call: &ModelCall,

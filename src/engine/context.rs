@@ -93,6 +93,7 @@ impl Context {
     /// Counts a write that another worker's claim kept out, and says so once.
     pub(super) async fn fenced(&self, claim: &Claim) {
         self.n_fenced.fetch_add(1, Ordering::Relaxed);
+        self.parts.instruments.metrics.write_fenced();
         let newest = lease::epoch(self.store(), &claim.tenant, claim.run).await.ok().flatten();
         let (run, epoch) = (claim.run, claim.epoch);
         tracing::warn!(%run, epoch, newest, "a write was fenced");

@@ -19,7 +19,7 @@ use super::sent::Sent;
 use super::sub_runs::Family;
 use super::takeover::{first_input, remark, time_left, timed_out};
 use super::tally::RunTally;
-use super::{CommitPoint, Context, equip, sent, steer, sub_runs};
+use super::{CommitPoint, Context, equip, sent, steer, sub_runs, traced};
 use crate::domain::fault::Fault;
 use crate::domain::limits::Limits;
 use crate::domain::redaction::RedactionChannel;
@@ -88,10 +88,12 @@ impl Driver {
         claim: Claim,
         grip: Grip,
     ) -> Result<(), StoreError> {
+        let began = context.now();
         let loaded = Box::pin(equip::load(&context, &claim, &grip.signals)).await?;
         let Some(loaded) = loaded else { return Ok(()) };
         let (thread, rules) = (loaded.run.thread_id, &loaded.agent.redaction);
         let redactor = Arc::new(context.parts.redaction.of_thread(thread, rules));
+        let span = traced::run(&context, (&claim, began), &loaded, &redactor);
         let publisher = context.feed.publisher(&claim.tenant, claim.run);
         let is_json = loaded.agent.output_schema.is_some();
         let publisher = Arc::new(publisher.redacting(Arc::clone(&redactor), is_json));
@@ -118,7 +120,9 @@ impl Driver {
             tally: RunTally::of(&loaded, &redactor),
             redactor,
         };
-        driver.go(first).await?;
+        span.within(Box::pin(driver.go(first))).await?;
+        let stands = (driver.state.is_ended(), &driver.journal.facts);
+        traced::left(&driver.context, &span, stands);
         if driver.state.is_ended() {
             let Claim { tenant, run, .. } = &driver.claim;
             steer::let_next_on(&driver.context, tenant, thread).await;
@@ -184,6 +188,7 @@ impl Driver {
     async fn wake(&mut self) -> Wake {
         let signals = *self.signals.borrow_and_update();
         if signals.lost {
+            self.context.parts.instruments.metrics.lease_lost();
             return Wake::Lost;
         }
         if signals.cancel {

@@ -57,6 +57,7 @@ mod tally;
 pub mod tasks;
 mod told;
 mod tool_test;
+mod traced;
 mod watch;
 pub mod webhooks;
 mod window;
@@ -97,6 +98,7 @@ use crate::domain::run_message::{RunMessage, Voice, WAITING_PER_RUN};
 use crate::domain::step::Step;
 use crate::domain::thread::{Announce, Framing, FramingPolicy};
 use crate::error::AgentlingError;
+use crate::instruments::Instruments;
 use crate::provider::Models;
 use crate::store::Store;
 use crate::store::idempotency::IdempotencyKey;
@@ -139,6 +141,8 @@ pub struct Parts {
     pub retention: config::Retention,
     /// Who sees the commits.
     pub observer: Arc<dyn CommitObserver>,
+    /// What operators see.
+    pub instruments: Instruments,
 }
 
 /// The handle that the API holds. Cheap to clone.
@@ -166,6 +170,22 @@ impl Engine {
     /// The background tasks, for others who need one.
     pub fn tasks(&self) -> &Tasks {
         &self.context.tasks
+    }
+
+    /// What operators see of this server.
+    pub fn instruments(&self) -> &Instruments {
+        &self.context.parts.instruments
+    }
+
+    /// The metrics of this server as they are now.
+    pub fn metrics(&self) -> String {
+        let Parts { instruments, settings, store, .. } = &self.context.parts;
+        let metrics = &instruments.metrics;
+        metrics.runs_active(self.context.leases.len(), settings.concurrency);
+        for (pool, connections) in store.connections() {
+            metrics.connections(pool, connections);
+        }
+        metrics.text()
     }
 
     /// How many writes of this process another worker's claim has kept out.

@@ -14,7 +14,7 @@ use super::predecessor::{Kept, Predecessor};
 use super::prompt::{Asked, Equipped, Prompter, Told};
 use super::sent::{Errand, InFlight, Sent};
 use super::sub_runs::Family;
-use super::{Context, ask, relay, sanitise};
+use super::{Context, ask, relay, sanitise, traced};
 use crate::domain::agent::Metadata;
 use crate::domain::budget::{ASSUMED_OUTPUT, Price, WorstCase};
 use crate::domain::event::Delta;
@@ -160,7 +160,7 @@ impl Performer {
                     let attempt = request.attempt;
                     freshness.fresh().await;
                     let others = masks.get(&context);
-                    let outcome = context.parts.toolbox.call_among(&tools, &request, others).await;
+                    let outcome = traced::tool(&context, &tools, &request, others).await;
                     Done::of(effect, Input::CallEnded { outcome, attempt })
                 })
             }

@@ -43,8 +43,9 @@ mod webhooks;
 
 use std::sync::{Arc, LazyLock};
 
+use axum::Extension;
+pub use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::{Extension, Router};
 use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -93,10 +94,11 @@ type Described = (Router<AppState>, utoipa::openapi::OpenApi);
 // the same ones.
 static TENANT: LazyLock<Described> = LazyLock::new(|| tenant_endpoints().split_for_parts());
 static OPEN: LazyLock<Described> = LazyLock::new(|| open_endpoints().split_for_parts());
+static METRICS: LazyLock<Described> = LazyLock::new(|| health::metrics().split_for_parts());
 
 /// The whole service.
 pub fn router(state: AppState) -> Router {
-    let ((tenant, tenant_document), (open, _)) = (&*TENANT, &*OPEN);
+    let ((tenant, tenant_document), open) = (&*TENANT, open(&state));
     let queryless = Arc::new(layers::Queryless::of(tenant_document));
     let tenant = tenant
         .clone()
@@ -106,19 +108,33 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn(layers::check_accept))
         .layer(from_fn_with_state(state.clone(), rates::limit))
         .layer(from_fn_with_state(Arc::clone(&state.auth), auth::authenticate));
-    let ids = Arc::clone(&state.ids);
-    let redactor = state.engine.redaction().of_server();
+    let around = state.clone();
     let docs = docs::routes(state.public_url.as_deref());
-    let router = open.clone().merge(tenant).with_state(state).merge(docs);
-    layers::wrap_redacting(router, ids, redactor)
+    let router = open.merge(tenant).with_state(state).merge(docs);
+    wrapped(router, &around)
 }
 
 /// What a server answers that leaves the API to others: how it is.
-pub fn health_router(state: AppState) -> Router {
-    let ids = Arc::clone(&state.ids);
-    let redactor = state.engine.redaction().of_server();
-    let (open, _) = &*OPEN;
-    layers::wrap_redacting(open.clone().with_state(state), ids, redactor)
+pub fn health_router(state: &AppState) -> Router {
+    wrapped(open(state).with_state(state.clone()), state)
+}
+
+/// What is served where metrics have an address of their own: they alone.
+pub fn metrics_router(state: &AppState) -> Router {
+    let (metrics, _) = &*METRICS;
+    wrapped(metrics.clone().with_state(state.clone()), state)
+}
+
+/// What needs no key, with the metrics unless they have an address of their own.
+fn open(state: &AppState) -> Router<AppState> {
+    let ((open, _), (metrics, _)) = (&*OPEN, &*METRICS);
+    if state.serves_metrics { open.clone().merge(metrics.clone()) } else { open.clone() }
+}
+
+fn wrapped(router: Router, state: &AppState) -> Router {
+    let (ids, engine) = (Arc::clone(&state.ids), &state.engine);
+    let redactor = engine.redaction().of_server();
+    layers::wrap_observing(router, ids, redactor, engine.instruments().clone())
 }
 
 /// The service while the database has no schema that it can work with: alive and not ready.
@@ -130,8 +146,8 @@ pub fn waiting_router(ids: SharedIds) -> Router {
 
 /// The OpenAPI document that the service publishes.
 pub fn openapi_document() -> Value {
-    let ((_, tenant), (_, open)) = (&*TENANT, &*OPEN);
-    let mut document = open.clone();
-    document.merge(tenant.clone());
+    let mut document = OPEN.1.clone();
+    document.merge(METRICS.1.clone());
+    document.merge(TENANT.1.clone());
     openapi::finish(&document)
 }

@@ -43,12 +43,19 @@ pub struct AppState {
     pub readiness: Arc<dyn Readiness>,
     /// How the log is written.
     pub log: Arc<dyn LogLines>,
+    /// Whether metrics are served with everything else.
+    pub serves_metrics: bool,
 }
 
 /// How the log is written.
 pub trait LogLines: Send + Sync + std::fmt::Debug {
     /// What a text is in the log, which is not written to.
     fn line(&self, redactor: Redactor, text: &str) -> String;
+
+    /// How many lines nobody took in time.
+    fn lines_dropped(&self) -> u64 {
+        0
+    }
 }
 
 /// Whether a run would be accepted.

@@ -85,6 +85,12 @@ impl GatedPool {
         Self { is_walled: true, ..self }
     }
 
+    /// How many connections are in use, and how many are not.
+    pub(super) fn connections(&self) -> (usize, usize) {
+        let (n_all, n_idle) = (self.pool.size() as usize, self.pool.num_idle());
+        (n_all.saturating_sub(n_idle), n_idle)
+    }
+
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }

@@ -124,6 +124,17 @@ impl Store {
         Ok(Self { tenants: self.tenants.walled(), system: Some(system), ..self })
     }
 
+    /// How many connections of each pool are in use, and how many are not; those of the server's own role
+    /// where row-level security is on count with the others.
+    pub fn connections(&self) -> [(&'static str, (usize, usize)); 3] {
+        let of = |pool: fn(&Pools) -> &GatedPool| {
+            let all = [Some(&self.tenants), self.system.as_ref()].into_iter().flatten();
+            all.map(|pools| pool(pools).connections())
+                .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        };
+        [("api", of(Pools::api)), ("worker", of(Pools::worker)), ("critical", of(Pools::critical))]
+    }
+
     /// Whether row-level security is on.
     pub const fn is_walled(&self) -> bool {
         self.system.is_some()

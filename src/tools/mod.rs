@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub use extra::Extra;
 pub use post::Post;
 pub use spec::{MAX_TOOLS, SpecFinding, SpecProblem, check_spec, check_tools, rule_flaws};
-pub use toolset::ToolSet;
+pub use toolset::{ToolSet, UNKNOWN_KIND};
 
 use crate::clock::SharedClock;
 use crate::domain::agent::{AgentSpec, Metadata};

@@ -22,8 +22,8 @@ use crate::domain::message::{Reply, ToolCallPart};
 use crate::domain::skill::{LOAD_SKILL, Skill, brought};
 use crate::domain::step::{ErrorDetail, StepContent};
 use crate::domain::tool::{
-    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, ToolCallError, ToolDefinition,
-    ToolSpec, Verdict,
+    AgentTool, EffectClass, FINAL_ANSWER, OutcomeKind, PlannedCall, RESERVED_NAMES, ToolCallError,
+    ToolDefinition, ToolSpec, Verdict,
 };
 use crate::domain::wait::WaitRules;
 
@@ -60,6 +60,9 @@ pub struct ToolSet {
     redact_errors: bool,
     pub(super) log: LogText,
 }
+
+/// The kind of a tool that is not there.
+pub const UNKNOWN_KIND: &str = "unknown";
 
 /// What a call means.
 pub(super) enum Reading<'a> {
@@ -120,6 +123,18 @@ impl ToolSet {
             self.add_definitions([skills::definition()]);
         }
         self
+    }
+
+    /// Who runs a tool, in a word from a closed set; [`UNKNOWN_KIND`] where there is none of that name.
+    pub fn kind(&self, name: &str) -> &'static str {
+        match self.declared.get(name).map(|entry| &entry.call) {
+            Some(Ok(Runs::Here(_))) => "http",
+            Some(Ok(Runs::Mcp(_))) => "mcp",
+            Some(Ok(Runs::Memory(_))) => "memory",
+            Some(Ok(Runs::Elsewhere) | Err(_)) => "declared",
+            None if RESERVED_NAMES.contains(&name) => "builtin",
+            None => UNKNOWN_KIND,
+        }
     }
 
     /// The tools after a history: those of the skills that were loaded in it are there too.

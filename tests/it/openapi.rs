@@ -57,7 +57,7 @@ fn every_operation_can_be_named_grouped_and_summed_up() {
         assert!(tags.len() == 1 && known.contains(&&tags[0]), "{name}: {tags:?}");
         let summary = operation["summary"].as_str().unwrap_or_default();
         assert!((3..=60).contains(&summary.len()) && !summary.ends_with('.'), "{name}: {summary}");
-        let is_health = ["/healthz", "/readyz"].contains(&path.as_str());
+        let is_health = ["/healthz", "/readyz", "/metrics"].contains(&path.as_str());
         assert!(is_health || path.starts_with("/v1/"), "{name}");
         assert_eq!(operation["security"] == json!([]), is_health, "{name}");
     }
@@ -81,6 +81,7 @@ fn every_operation_says_what_it_answers_when_all_is_well_and_when_it_is_not() {
                 b'3' => &[],
                 b'2' if path.ends_with("/stream") => &["text/event-stream"],
                 b'2' if path.ends_with("/response") => &["application/octet-stream"],
+                b'2' if path == "/metrics" => &["text/plain"],
                 b'2' => &["application/json"],
                 _ => &["application/problem+json"],
             };

@@ -21,6 +21,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio_util", &["store", "provider", "tools", "engine", "http", "app", "main"]),
     ("clap", &["main", "app"]),
     ("aes_gcm_siv", &["seal"]),
+    ("metrics", &["instruments"]),
+    ("metrics_exporter_prometheus", &["instruments"]),
+    ("opentelemetry", &["instruments", "app"]),
+    ("opentelemetry_sdk", &["instruments", "app"]),
+    ("opentelemetry_proto", &["app"]),
+    ("prost", &["app"]),
 ];
 
 /// Every place of a file that names a crate away from its home.

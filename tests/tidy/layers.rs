@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wire", &["domain", "render"]),
     ("config", &["domain"]),
     ("clock", &[]),
+    ("instruments", &["domain"]),
     ("seal", &["domain"]),
     ("store", &["domain", "config", "clock"]),
     ("egress", &[]),
@@ -22,11 +23,22 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "domain", "machine", "render", "wire", "config", "clock", "egress", "seal", "store",
-            "provider", "tools", "error",
+            "domain",
+            "machine",
+            "render",
+            "wire",
+            "config",
+            "clock",
+            "egress",
+            "seal",
+            "store",
+            "provider",
+            "tools",
+            "error",
+            "instruments",
         ],
     ),
-    ("http", &["domain", "config", "clock", "store", "engine", "error"]),
+    ("http", &["domain", "config", "clock", "store", "engine", "error", "instruments"]),
 ];
 
 /// What composes the layers.

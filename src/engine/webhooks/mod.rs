@@ -113,6 +113,7 @@ fn patience(context: &Context) -> Duration {
 /// Makes a delivery, or tries to, and writes down what came of it.
 async fn deliver(context: &Context, wording: &dyn Wording, delivery: &DueDelivery) {
     let attempted = attempt(context, wording, delivery).await;
+    context.parts.instruments.metrics.delivered(attempted.error.is_none());
     if let Err(error) = settle(context, delivery, attempted).await {
         let id = delivery.id;
         tracing::warn!(delivery = %id, %error, source = ?error, "a delivery was not written down");

@@ -1,7 +1,8 @@
-//! Whether the server works, and whether it takes work.
+//! Whether the server works, whether it takes work, and what it has done.
 
 mod live;
 mod ready;
+mod scrape;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,11 @@ use super::AppState;
 /// The endpoints.
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(live::live)).routes(routes!(ready::ready))
+}
+
+/// The endpoint that may have an address of its own.
+pub(super) fn metrics() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(scrape::scrape))
 }
 
 /// The endpoint that answers before there is anything to work with.

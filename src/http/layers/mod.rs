@@ -4,6 +4,7 @@ mod accept;
 mod answer;
 mod gone;
 mod guard;
+mod observe;
 mod params;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::clock::SharedIds;
 use crate::engine::redaction::Redactor;
 use crate::error::AgentlingError;
 use crate::http::problem::Problem;
+use crate::instruments::Instruments;
 
 pub use accept::check_accept;
 pub use answer::{RequestId, problem_body};
@@ -32,17 +34,23 @@ pub use params::{Queryless, check_query};
 /// The router sits inside as a service of its own. Were the layers put onto it, axum would move them
 /// into each route, where the `Allow` header of a refused method is not known yet.
 pub fn wrap(router: Router, ids: SharedIds) -> Router {
-    wrap_redacting(router, ids, Redactor::of_shapes())
+    wrap_observing(router, ids, Redactor::of_shapes(), Instruments::default())
 }
 
-/// The same; problems are redacted.
-pub fn wrap_redacting(router: Router, ids: SharedIds, redactor: Redactor) -> Router {
+/// The same; problems are redacted, and operators see the requests.
+pub fn wrap_observing(
+    router: Router,
+    ids: SharedIds,
+    redactor: Redactor,
+    instruments: Instruments,
+) -> Router {
     let state = answer::Answers { ids, redactor: Arc::new(redactor) };
     Router::new()
-        .fallback_service(router)
+        .fallback_service(router.layer(from_fn(observe::note_route)))
         .layer(from_fn(guard::guard))
         .layer(CatchPanicLayer::custom(after_panic))
         .layer(from_fn_with_state(state, answer::answer))
+        .layer(from_fn_with_state(instruments, observe::observe))
 }
 
 /// The panic hook has logged where it happened; the caller learns only that it did.

@@ -27,8 +27,12 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("another tenant's prompt", "answers of the other tenant", "it is theirs"),
     ("another tenant's prompt", "rows", "histories are what is stored"),
     ("another tenant's prompt", "dump", "histories are what is stored"),
+    ("another tenant's prompt", "traces", "the operator asked for content"),
     ("another tenant's prompt", "database log", "it was told to log every value"),
 ];
+
+/// Ways out on which no text of anybody's is, each with what is found there instead.
+const TEXTLESS: &[(&str, &str)] = &[("metrics", "agentling_runs_accepted_total")];
 
 /// The secrets by name, each with the texts that give it away.
 fn canaries(world: &World) -> Vec<(&'static str, Vec<String>)> {
@@ -95,6 +99,12 @@ async fn no_secret_comes_out_anywhere_whatever_goes_wrong() {
 
     let controls: BTreeSet<_> =
         sinks.holding(&[world::CONTROL.to_owned()]).into_iter().map(|(sink, _)| sink).collect();
+    let textless = TEXTLESS.iter().filter(|(sink, text)| {
+        sinks.holding(&[(*text).to_owned()]).iter().any(|(found, _)| found == sink)
+    });
+    let textless: BTreeSet<_> = textless.map(|(sink, _)| *sink).collect();
+    assert!(controls.is_disjoint(&textless), "{textless:?} hold texts");
+    let controls = &controls | &textless;
     let unsearched: Vec<_> = sinks.names().filter(|name| !controls.contains(name)).collect();
     assert_eq!(unsearched, Vec::<&str>::new(), "the search would find nothing there");
     for text in MET {

@@ -23,6 +23,9 @@ impl Sinks {
         read_all(&b).await;
         let db = world.cluster.db();
         let webhooks = world.tools.seen().into_iter().filter(|seen| seen.tool == "hook");
+        let metrics = a.send(a.bare("GET", "/metrics")).await.text;
+        // Spans wait for others before they are sent, and this one comes behind all others.
+        world.collector.named("GET /metrics").await;
         let prompts = world.models.iter().flat_map(FakeModel::requests);
         Self(vec![
             ("log", world.sayings.all("server")),
@@ -36,6 +39,8 @@ impl Sinks {
             ("dump", dump(&db.url)),
             ("database log", world.cluster.log()),
             ("webhooks", webhooks.map(|seen| seen.text).collect()),
+            ("metrics", metrics),
+            ("traces", world.collector.text()),
             ("prompts", prompts.map(|request| request.body).collect()),
         ])
     }

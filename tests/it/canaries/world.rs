@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::peers;
 use super::program::{Sayings, Server};
-use crate::support::{Call, FakeMcp, FakeModel, FakeTools, ModelReply, OwnCluster, tool_listed};
+use crate::support::{
+    Call, Collector, FakeMcp, FakeModel, FakeTools, ModelReply, OwnCluster, tool_listed,
+};
 
 pub(super) const API_KEY: &str = "canary-aQ3xN7vK-api-key";
 pub(super) const PROVIDER_KEY: &str = "canary-bW8pR2mT-provider-key";
@@ -52,6 +54,7 @@ pub(super) struct World {
     pub(super) tools: FakeTools,
     pub(super) models: Vec<FakeModel>,
     pub(super) mcp: FakeMcp,
+    pub(super) collector: Collector,
     pub(super) echo: String,
     /// Its certificate is its own.
     pub(super) tls: String,
@@ -85,6 +88,7 @@ impl World {
             tools,
             models,
             mcp,
+            collector: Collector::start().await,
             echo: format!("127.0.0.1:{}", peers::echo().await),
             tls: format!("127.0.0.1:{}", peers::self_signed()),
             closed,
@@ -142,6 +146,8 @@ impl World {
             ("AGENTLING_HEARTBEAT_MS", "200".to_owned()),
             ("AGENTLING_SWEEP_MS", "200".to_owned()),
             ("AGENTLING_WEBHOOK_RETRY_MS", "1000".to_owned()),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", self.collector.origin.clone()),
+            ("AGENTLING_CAPTURE_CONTENT", "true".to_owned()),
             ("SOME_OTHER_TOKEN", VARIABLE.to_owned()),
         ]
     }

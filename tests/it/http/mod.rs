@@ -28,6 +28,7 @@ mod memory_lists;
 mod memory_old;
 mod memory_packages;
 mod memory_validate;
+mod metrics;
 mod obeying;
 mod oidc;
 mod rates;

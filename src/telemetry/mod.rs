@@ -1,5 +1,7 @@
 //! Sets up the log from the settings.
 
+mod queue;
+
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,20 +16,35 @@ use tracing_subscriber::{EnvFilter, fmt};
 use crate::config::{LogFormat, Telemetry};
 use crate::domain::redaction::RedactionChannel;
 use crate::engine::redaction::Redactor;
+use queue::Queue;
+
+pub use queue::{LogEnd, lines_dropped};
 
 /// Sends the log of this process to standard error; standard output belongs to the commands. What the
 /// redactor takes does not get there, whoever says it and at whatever level.
 ///
 /// # Errors
-/// When a log is set up already.
-pub fn install(settings: &Telemetry, redactor: Redactor) -> Result<(), TryInitError> {
-    let writer = Scrubbing::to(io::stderr, redactor, settings.format);
+/// When a log is set up already, or there can be no thread that writes it.
+pub fn install(settings: &Telemetry, redactor: Redactor) -> Result<LogEnd, LogError> {
+    let queue = Queue::to(io::stderr())?;
+    let writer = Scrubbing::to(queue.clone(), redactor, settings.format);
     match settings.format {
         LogFormat::Text => text(settings, writer).try_init()?,
         LogFormat::Json => json(settings, writer).try_init()?,
     }
     log_panics();
-    Ok(())
+    Ok(LogEnd(queue))
+}
+
+/// There can be no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// There is one.
+    #[error(transparent)]
+    Twice(#[from] TryInitError),
+    /// It cannot be written.
+    #[error("the log cannot be written: {0}")]
+    Thread(#[from] io::Error),
 }
 
 /// What a text is in the log, in both of its formats, by the code that writes it.
