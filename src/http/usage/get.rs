@@ -36,7 +36,7 @@ pub(super) struct UsageParams {
     /// What calls are told apart by, with commas between them: `hour` or `day` (UTC), `provider`, `model`,
     /// `agent`, `key`. By default all are added up.
     #[serde(default, deserialize_with = "with_commas")]
-    #[param(value_type = Option<String>, example = "day,model",
+    #[param(value_type = String, required = false, example = "day,model",
         pattern = "^(hour|day|provider|model|agent|key)(,(hour|day|provider|model|agent|key))*$")]
     group_by: UsageGroups,
 }

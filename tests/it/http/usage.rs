@@ -10,7 +10,7 @@ use crate::support::{TestApp, assert_invariants, mint_key};
 
 /// An agent whose replies take 10 tokens and 3 each, of a model that has a price or none.
 fn agent(name: &str, model: &str, price: Option<Value>) -> Value {
-    let usage = json!({ "input": 10, "output": 3, "cache_read": 4, "reasoning": 1 });
+    let usage = json!({ "input": 10, "output": 3 });
     let mut spec = json!({ "provider": "scripted", "name": model, "script": [
         { "error": { "kind": "server", "times": 1 }, "text": "Hello.", "usage": usage },
     ] });
@@ -33,8 +33,8 @@ fn row(calls: u64, cost: &str) -> Value {
     let n = |each: u64| calls * each;
     json!({
         "model_calls": calls, "unpriced_calls": 0, "cost": cost,
-        "usage": { "input": n(10), "output": n(3), "cache_read": n(4), "cache_write": 0,
-                   "reasoning": n(1) },
+        "usage": { "input": n(10), "output": n(3), "cache_read": 0, "cache_write": 0,
+                   "reasoning": 0 },
     })
 }
 
@@ -84,9 +84,8 @@ async fn only_calls_of_the_tenant_within_the_time_count() {
     let theirs = send_as(&app, &other, ("GET", "/v1/usage"), "").await.expect(200);
     assert_eq!(theirs["data"], json!([row(0, "0")]));
     let key = mint_key(&app, "default", &["runs:read", "runs:write"]).await;
-    let body = json!({ "agent": agent("a", "m", priced()), "input": "hi" }).to_string();
-    let run = send_as(&app, &key, ("POST", "/v1/runs"), &body).await.json();
-    app.ended(run["id"].as_str().unwrap()).await;
+    let app = app.with_key(&key);
+    app.run(&agent("a", "m", priced()), "hi").await;
     let by_key = usage(&app, "?group_by=key").await;
     let ids: Vec<_> = by_key.iter().filter_map(|row| row["key_id"].as_str()).collect();
     assert_eq!(ids.len(), 1, "{by_key:?}");
