@@ -67,17 +67,12 @@ impl Running {
         serving.spawn(tidy_up(serving.clone(), metrics));
         let patience = patience(config, GRACE);
         if let Some(own) = own {
-            serving.spawn(answer(
-                own,
-                http::metrics_router(state.clone()),
-                serving.clone(),
-                patience,
-            ));
+            serving.spawn(answer(own, http::metrics_router(&state), serving.clone(), patience));
         }
         let router = if config.engine.role.answers() {
             http::router(state)
         } else {
-            http::health_router(state)
+            http::health_router(&state)
         };
         serving.spawn(answer(listener, router, serving.clone(), patience));
         Ok(Self { address, metrics_address, engine, store, serving, export })

@@ -209,15 +209,19 @@ impl Exporter {
 
     /// Says once that the collector has stopped taking spans, and once that it takes them again.
     fn tell(&mut self, sent: Result<(), String>) {
-        let was_failing = std::mem::replace(&mut self.is_failing, sent.is_err());
-        match sent {
-            Err(error) if !was_failing => {
-                tracing::warn!(error, "the collector takes no traces; they are dropped");
-            }
-            Ok(()) if was_failing => tracing::info!("the collector takes traces again"),
-            _ => {}
+        if std::mem::replace(&mut self.is_failing, sent.is_err()) == sent.is_err() {
+            return;
+        }
+        if let Err(error) = sent {
+            warn_of(&error);
+        } else {
+            tracing::info!("the collector takes traces again");
         }
     }
+}
+
+fn warn_of(error: &str) {
+    tracing::warn!(error, "the collector takes no traces; they are dropped");
 }
 
 /// Makes spans what is sent of them.

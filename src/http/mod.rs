@@ -113,14 +113,14 @@ pub fn router(state: AppState) -> Router {
 }
 
 /// What a server answers that leaves the API to others: how it is.
-pub fn health_router(state: AppState) -> Router {
-    wrapped(open(&state).with_state(state.clone()), &state)
+pub fn health_router(state: &AppState) -> Router {
+    wrapped(open(state).with_state(state.clone()), state)
 }
 
 /// What is served where metrics have an address of their own: they alone.
-pub fn metrics_router(state: AppState) -> Router {
+pub fn metrics_router(state: &AppState) -> Router {
     let (metrics, _) = &*METRICS;
-    wrapped(metrics.clone().with_state(state.clone()), &state)
+    wrapped(metrics.clone().with_state(state.clone()), state)
 }
 
 /// What needs no key, with the metrics unless they have an address of their own.

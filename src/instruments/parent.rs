@@ -77,7 +77,7 @@ mod tests {
             format!("00-{TRACE}-{}-01", "0".repeat(16)),
             format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
             format!("00-{TRACE}0-{SPAN}-01"),
-            format!("00-+{}-{SPAN}-01", &TRACE[1..]),
+            format!("00-+{}-{SPAN}-01", TRACE.trim_start_matches('4')),
             format!(" 00-{TRACE}-{SPAN}-01"),
         ] {
             assert_eq!(RemoteParent::read(&header), None, "{header}");

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::domain::message::{Reply, ReplyPart};
+use crate::domain::model::FinishReason;
 use crate::domain::tool::ToolOutcome;
 use crate::render::prompt::{Block, Prompt, PromptTurn, Role};
 
@@ -68,10 +69,10 @@ fn message(turn: &PromptTurn, (redact, room): (Redact<'_>, &mut Room)) -> Value 
 
 fn part(block: &Block, shown: &mut dyn FnMut(&str) -> String) -> Value {
     match block {
-        Block::Text(text) | Block::Said { text, .. } => text_part(shown(text.as_str())),
-        Block::Thinking { text, .. } => thinking(shown(text.as_str())),
+        Block::Text(text) | Block::Said { text, .. } => text_part(&shown(text.as_str())),
+        Block::Thinking { text, .. } => thinking(&shown(text.as_str())),
         Block::ToolCall { call_id, name, arguments, .. } => {
-            call(&call_id.0, shown(name), shown(arguments))
+            call(&call_id.0, &shown(name), &shown(arguments))
         }
         Block::ToolResult { call_id, text, .. } => {
             let result = shown(text.as_str());
@@ -83,15 +84,15 @@ fn part(block: &Block, shown: &mut dyn FnMut(&str) -> String) -> Value {
     }
 }
 
-fn text_part(content: String) -> Value {
+fn text_part(content: &str) -> Value {
     json!({ "type": "text", "content": content })
 }
 
-fn thinking(content: String) -> Value {
+fn thinking(content: &str) -> Value {
     json!({ "type": "reasoning", "content": content })
 }
 
-fn call(id: &str, name: String, arguments: String) -> Value {
+fn call(id: &str, name: &str, arguments: &str) -> Value {
     json!({ "type": "tool_call", "id": id, "name": name, "arguments": arguments })
 }
 
@@ -100,17 +101,17 @@ pub(super) fn output(reply: &Reply, redact: Redact<'_>) -> String {
     let mut room = Room(MAX_BYTES);
     let mut shown = |text: &str| room.fit(redact(text));
     let parts: Vec<Value> = reply.parts.iter().map(|part| reply_part(part, &mut shown)).collect();
-    let reason = reply.finish_reason.map(|reason| reason.label());
+    let reason = reply.finish_reason.map(FinishReason::label);
     json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]).to_string()
 }
 
 fn reply_part(part: &ReplyPart, shown: &mut dyn FnMut(&str) -> String) -> Value {
     match part {
-        ReplyPart::Text(part) => text_part(shown(&part.text)),
-        ReplyPart::Refusal(part) => text_part(shown(&part.text)),
-        ReplyPart::Thinking(part) => thinking(shown(&part.text)),
+        ReplyPart::Text(part) => text_part(&shown(&part.text)),
+        ReplyPart::Refusal(part) => text_part(&shown(&part.text)),
+        ReplyPart::Thinking(part) => thinking(&shown(&part.text)),
         ReplyPart::ToolCall(part) => {
-            call(&part.tool_call_id.0, shown(&part.name), shown(&part.arguments))
+            call(&part.tool_call_id.0, &shown(&part.name), &shown(&part.arguments))
         }
         ReplyPart::RedactedThinking(_) | ReplyPart::Unknown(_) => json!({ "type": "opaque" }),
     }

@@ -1,4 +1,4 @@
-//! What is traced and counted of runs, of calls of models and of calls of tools: spans by the GenAI
+//! What is traced and counted of runs, of calls of models and of calls of tools: spans by the `GenAI`
 //! conventions of OpenTelemetry.
 
 mod content;
@@ -17,6 +17,7 @@ use crate::domain::run::{FailureCause, RunFacts};
 use crate::domain::tool::ToolOutcome;
 use crate::instruments::{Conversation, Kind, Span};
 use crate::provider::{Attempt, ModelCall};
+use crate::render::prompt::MarkedText;
 use crate::render::redact::Redactor;
 use crate::store::journal::LoadedRun;
 use crate::store::lease::Claim;
@@ -106,7 +107,7 @@ pub(super) fn model(context: &Context, call: &ModelCall) -> Span {
         if let Some(temperature) = settings.temperature {
             span.set("gen_ai.request.temperature", temperature);
         }
-        let system = call.prompt.system.as_ref().map(|text| text.as_str());
+        let system = call.prompt.system.as_ref().map(MarkedText::as_str);
         if let Some(system) = system {
             span.content("gen_ai.system_instructions", |redact| content::system(system, redact));
         }
