@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::speaker;
 use crate::support::{TestApp, tool};
 
-/// Samples by name and labels.
-type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
+/// Samples by name and labels, each as it is written.
+type Samples = BTreeMap<(String, BTreeMap<String, String>), String>;
 
 /// Reads the text format of Prometheus, every line of which has to be one of it.
 fn read(text: &str) -> Samples {
@@ -37,15 +37,16 @@ fn read(text: &str) -> Samples {
             (key.to_owned(), value.trim_end_matches('"').to_owned())
         });
         let key = (name.to_owned(), labels.collect());
-        assert_eq!(samples.insert(key, value.parse().expect(line)), None, "{line} is there twice");
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        assert_eq!(samples.insert(key, value.to_owned()), None, "{line} is there twice");
     }
     samples
 }
 
 /// The value of one sample; 0 where there is none.
-fn value(samples: &Samples, name: &str, labels: &[(&str, &str)]) -> f64 {
+fn value<'s>(samples: &'s Samples, name: &str, labels: &[(&str, &str)]) -> &'s str {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    samples.get(&(name.to_owned(), labels.collect())).copied().unwrap_or_default()
+    samples.get(&(name.to_owned(), labels.collect())).map_or("0", String::as_str)
 }
 
 async fn scrape(app: &TestApp) -> (Samples, String) {
@@ -74,7 +75,7 @@ async fn what_a_run_does_is_counted_and_nothing_of_its_tenant_is_a_label() {
     let app = TestApp::start().await;
     app.tools.answer("tool-of-a-tenant", |_| (200, json!({})));
     let (before, _) = scrape(&app).await;
-    assert_eq!(value(&before, "agentling_runs_accepted_total", &[]), 0.0);
+    assert_eq!(value(&before, "agentling_runs_accepted_total", &[]), "0");
     let run = app.run(&agent(&app), "text-of-a-caller").await;
     assert_eq!(run["status"], "completed", "{run}");
     app.get(&format!("/v1/runs/{}", run["id"].as_str().unwrap())).await.expect(200);
@@ -84,29 +85,33 @@ async fn what_a_run_does_is_counted_and_nothing_of_its_tenant_is_a_label() {
     let (after, text) = loop {
         let (samples, text) = scrape(&app).await;
         let done = [("outcome", "completed")];
-        if value(&samples, "agentling_runs_ended_total", &done) > 0.0 {
+        if value(&samples, "agentling_runs_ended_total", &done) != "0" {
             break (samples, text);
         }
     };
     let of =
         |name: &str, labels: &[(&str, &str)]| value(&after, &format!("agentling_{name}"), labels);
-    assert_eq!(of("runs_accepted_total", &[]), 1.0);
-    assert_eq!(of("runs_ended_total", &[("outcome", "completed")]), 1.0);
+    assert_eq!(of("runs_accepted_total", &[]), "1");
+    assert_eq!(of("runs_ended_total", &[("outcome", "completed")]), "1");
     let scripted = ("provider", "scripted");
-    assert_eq!(of("model_calls_total", &[scripted, ("outcome", "success")]), 3.0, "{text}");
-    assert_eq!(of("model_calls_total", &[scripted, ("outcome", "server")]), 1.0, "{text}");
-    assert_eq!(of("model_call_duration_seconds_count", &[scripted]), 4.0);
-    assert_eq!(of("model_retries_total", &[scripted]), 1.0);
-    assert_eq!(of("model_tokens_total", &[scripted, ("type", "input")]), 30.0);
-    assert_eq!(of("model_tokens_total", &[scripted, ("type", "output")]), 9.0);
-    assert_eq!(of("tool_calls_total", &[("kind", "http"), ("outcome", "success")]), 1.0);
-    assert_eq!(of("tool_call_duration_seconds_count", &[("kind", "http")]), 1.0);
+    assert_eq!(of("model_calls_total", &[scripted, ("outcome", "success")]), "3", "{text}");
+    assert_eq!(of("model_calls_total", &[scripted, ("outcome", "server")]), "1", "{text}");
+    assert_eq!(of("model_call_duration_seconds_count", &[scripted]), "4");
+    assert_eq!(of("model_retries_total", &[scripted]), "1");
+    assert_eq!(of("model_tokens_total", &[scripted, ("type", "input")]), "30");
+    assert_eq!(of("model_tokens_total", &[scripted, ("type", "output")]), "9");
+    assert_eq!(of("tool_calls_total", &[("kind", "http"), ("outcome", "success")]), "1");
+    assert_eq!(of("tool_call_duration_seconds_count", &[("kind", "http")]), "1");
     let get = ("method", "GET");
     let found = [get, ("route", "/v1/runs/{run_id}"), ("status_class", "2xx")];
-    assert_eq!(of("http_requests_total", &found), 1.0, "{text}");
-    assert_eq!(of("http_requests_total", &[get, ("route", "none"), ("status_class", "4xx")]), 1.0);
-    assert!(of("http_request_duration_seconds_count", &[get, ("route", "/metrics")]) >= 1.0);
-    assert!(of("run_slots", &[]) >= 1.0 && of("leases_lost_total", &[]) == 0.0, "{text}");
+    assert_eq!(of("http_requests_total", &found), "1", "{text}");
+    assert_eq!(of("http_requests_total", &[get, ("route", "none"), ("status_class", "4xx")]), "1");
+    assert_ne!(of("http_request_duration_seconds_count", &[get, ("route", "/metrics")]), "0");
+    assert_eq!(of("claim_delay_seconds_count", &[]), "1");
+    assert_ne!(of("run_slots", &[]), "0");
+    for never in ["leases_lost_total", "fenced_writes_total", "run_takeovers_total"] {
+        assert!(text.contains(&format!("agentling_{never} 0\n")), "{never} is not in {text}");
+    }
     assert!(text.contains("agentling_database_connections{pool=\"worker\",state=\"used\"}"));
 
     let keys: BTreeSet<&str> =
@@ -122,7 +127,6 @@ async fn what_a_run_does_is_counted_and_nothing_of_its_tenant_is_a_label() {
         "state",
         "status_class",
         "type",
-        "what",
     ];
     assert_eq!(keys, known.into());
     for theirs in ["-of-a-tenant", "-of-a-caller", "OFACALLER", "made-up", "default"] {
@@ -140,7 +144,7 @@ async fn metrics_with_an_address_of_their_own_are_there_and_nowhere_else() {
     let own = app.running.metrics_address.unwrap();
     let ask = |path| app.client().get(format!("http://{own}{path}"));
     let metrics = app.send(ask("/metrics")).await;
-    assert_eq!(value(&read(&metrics.text), "agentling_runs_accepted_total", &[]), 1.0);
+    assert_eq!(value(&read(&metrics.text), "agentling_runs_accepted_total", &[]), "1");
     for path in ["/v1/agents", "/healthz", "/openapi.json", "/"] {
         app.send(ask(path)).await.expect_problem(404, "not-found");
     }
