@@ -1,8 +1,8 @@
 //! Whether the server works, whether it takes work, and what it has done.
 
 mod live;
-mod metrics;
 mod ready;
+mod scrape;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 
 /// The endpoint that may have an address of its own.
 pub(super) fn metrics() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(metrics::metrics))
+    OpenApiRouter::new().routes(routes!(scrape::scrape))
 }
 
 /// The endpoint that answers before there is anything to work with.

@@ -16,7 +16,7 @@ const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "health_metrics",
     responses((status = 200, description = "Metrics in the text format of Prometheus",
         body = String, content_type = "text/plain", example = "agentling_runs_active 3")))]
-pub(super) async fn metrics(State(app): State<AppState>) -> impl IntoResponse {
+pub(super) async fn scrape(State(app): State<AppState>) -> impl IntoResponse {
     app.engine.instruments().metrics.log_lines_dropped(app.log.lines_dropped());
     ([(CONTENT_TYPE, MEDIA_TYPE)], app.engine.metrics())
 }
