@@ -139,6 +139,8 @@ async fn a_run_is_traced_without_any_content() {
     assert_eq!(call.says("gen_ai.tool.call.id"), app.tools.seen()[0].key);
     assert!(!call.is_error);
 
+    let sent = app.tools.seen();
+    assert!(sent.iter().all(|call| !call.headers.contains_key("traceparent")), "{sent:?}");
     assert!(collector.header("x-of-operator").iter().all(|value| value == "yes sir"));
     let text = collector.text();
     for content in CONTENT {
