@@ -62,13 +62,28 @@ impl Caller {
         request.header("content-type", "application/json").body(body.to_owned())
     }
 
+    /// Sends a request. Beside all that goes wrong, the database may have no room for a while: then it is sent
+    /// again.
     pub(super) async fn send(&self, request: RequestBuilder) -> Answer {
-        let (head, answer) = read(request).await;
+        let patient = async {
+            loop {
+                let again = request.try_clone().expect("it has no stream");
+                let (head, answer) = read(again).await;
+                self.keep(&head, &answer);
+                if !answer.text.contains("/problems/database-busy") {
+                    return answer;
+                }
+            }
+        };
+        let answer = tokio::time::timeout(Duration::from_mins(1), patient).await;
+        answer.expect("the database has room in the end")
+    }
+
+    fn keep(&self, head: &str, answer: &Answer) {
         let mut answers = self.answers.lock().unwrap();
-        answers.push_str(&head);
+        answers.push_str(head);
         answers.push_str(&answer.text);
         answers.push('\n');
-        answer
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {
@@ -86,13 +101,7 @@ impl Caller {
     /// Runs an inline agent to its end, through the stream, and answers the run.
     pub(super) async fn run(&self, agent: &Value, input: &str) -> Value {
         let body = serde_json::json!({ "agent": agent, "input": input }).to_string();
-        let mut made = self.send(self.request("POST", "/v1/runs", &body)).await;
-        // Beside all that goes wrong, the database may be busy for a while.
-        for _ in 0..30 {
-            if made.status == Some(503) {
-                made = self.send(self.request("POST", "/v1/runs", &body)).await;
-            }
-        }
+        let made = self.send(self.request("POST", "/v1/runs", &body)).await;
         let id = made.json()["id"].as_str().unwrap_or_else(|| panic!("{}", made.text)).to_owned();
         self.watch(&id).await;
         self.get(&format!("/v1/runs/{id}?wait=60")).await.json()

@@ -98,7 +98,7 @@ pub(super) async fn models(world: &World) {
 /// A tool that is sent the secret.
 fn tool(world: &World, name: &str, url: &str) -> Value {
     assert!(!world.echo.is_empty());
-    json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 2000,
+    json!({ "kind": "http", "name": name, "url": url, "effect": "pure", "timeout_ms": 5000,
             "on_in_doubt": "observe", "parameters": { "type": "object" },
             "headers": { "Authorization": { "secret": "tool", "prefix": "Bearer " } } })
 }
