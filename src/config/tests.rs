@@ -270,13 +270,20 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
 fn headers_for_the_collector_are_kept_secret() {
     let config = read(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-one,x-key=canary-two"),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20canary-one-of-the-collector,x-key=canary-two-of-the-collector",
+        ),
     ]);
     let config = config.unwrap();
     assert!(!format!("{config:?}").contains("canary"));
     let scrubbed: Vec<_> =
         config.redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
-    for secret in ["Bearer canary-one", "canary-one", "canary-two"] {
+    for secret in [
+        "Bearer canary-one-of-the-collector",
+        "canary-one-of-the-collector",
+        "canary-two-of-the-collector",
+    ] {
         assert!(scrubbed.contains(&secret), "{secret}");
     }
 }
