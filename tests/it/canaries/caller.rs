@@ -78,7 +78,8 @@ impl Caller {
                 }
             }
         };
-        let answer = tokio::time::timeout(Duration::from_mins(1), patient).await;
+        // An answer that is waited for may take a minute by itself.
+        let answer = tokio::time::timeout(Duration::from_mins(3), patient).await;
         answer.expect("there is room in the end")
     }
 
