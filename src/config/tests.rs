@@ -251,7 +251,9 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
         .iter()
         .filter(|setting| setting.secret)
         .filter(|setting| !setting.name.ends_with("DATABASE_URL"))
-        .filter(|setting| setting.name != "AGENTLING_SECRET_KEYS")
+        .filter(|setting| {
+            !["AGENTLING_SECRET_KEYS", "OTEL_EXPORTER_OTLP_HEADERS"].contains(&setting.name)
+        })
         .map(|setting| (setting.name, format!("canary-{}", setting.name)))
         .collect();
     let set = |(name, key): &(&'static str, String)| match *name {
@@ -268,6 +270,28 @@ fn every_provider_has_a_setting_for_its_key_and_every_key_is_kept_secret() {
         config.redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
     for (name, key) in &keys {
         assert!(scrubbed.contains(&key.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn headers_for_the_collector_are_kept_secret() {
+    let config = read(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20canary-one-of-the-collector,x-key=canary-two-of-the-collector",
+        ),
+    ]);
+    let config = config.unwrap();
+    assert!(!format!("{config:?}").contains("canary"));
+    let scrubbed: Vec<_> =
+        config.redaction.credentials.iter().map(ExposeSecret::expose_secret).collect();
+    for secret in [
+        "Bearer canary-one-of-the-collector",
+        "canary-one-of-the-collector",
+        "canary-two-of-the-collector",
+    ] {
+        assert!(scrubbed.contains(&secret), "{secret}");
     }
 }
 

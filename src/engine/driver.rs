@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 
+use super::append::append;
 use super::budget::{Decided, Purse};
 use super::feed::Publisher;
 use super::inbox::Inbox;
@@ -29,12 +30,9 @@ use crate::machine::state::State;
 use crate::machine::{Surroundings, decide, due, evolve, fold};
 use crate::render::redact::Redactor;
 use crate::store::StoreError;
-use crate::store::journal::{self, Appended, Batch, Guard};
+use crate::store::journal::{Appended, Batch, Guard};
 use crate::store::lease::{self, Claim};
 use crate::store::ledger::NewRequest;
-
-/// How long a write waits before it is tried again while the database is away.
-const WRITE_PAUSE: Duration = Duration::from_millis(250);
 
 /// One run in the hands of this process.
 pub(super) struct Driver {
@@ -274,7 +272,7 @@ impl Driver {
         batch.sub_runs = self.family.started(here, held, (records, &state)).await?;
         batch.given_up = sub_runs::given_up(records, &self.state);
         batch.parent.clone_from(&self.family.parent);
-        match self.append(&batch).await? {
+        match append(&context, &self.signals, (&self.guard(), &batch)).await? {
             Appended::Stored => {
                 (self.journal, self.tally) = (journal, tally);
                 self.state = state;
@@ -335,36 +333,6 @@ impl Driver {
             let (run, error_id) = (self.claim.run, failure.error_id);
             let detail = self.redactor.text(RedactionChannel::Log, &failure.detail);
             tracing::warn!(%run, %error_id, detail = &*detail, "a run failed");
-        }
-    }
-
-    /// Appends a batch. While the database is away it is kept and tried again, for as long as the
-    /// lease may still be ours.
-    async fn append(&mut self, batch: &Batch) -> Result<Appended, StoreError> {
-        let guard = self.guard();
-        let observer = Arc::clone(&self.context.parts.observer);
-        loop {
-            observer.on_commit(CommitPoint::Before, guard.run);
-            let appended = Box::pin(journal::append(self.context.store(), &guard, batch));
-            let appended = tokio::select! {
-                appended = appended => appended,
-                // Whoever has the run now sees what came of it.
-                () = Signals::lost(&self.signals) => return Ok(Appended::Fenced),
-            };
-            match appended {
-                Ok(appended) => {
-                    observer.on_commit(CommitPoint::After, guard.run);
-                    return Ok(appended);
-                }
-                Err(error) if error.is_passing() => {
-                    tracing::warn!(run = %guard.run, error = %error, "a write waits for the database");
-                }
-                Err(error) => return Err(error),
-            }
-            if self.signals.borrow().lost {
-                return Ok(Appended::Fenced);
-            }
-            tokio::time::sleep(WRITE_PAUSE).await;
         }
     }
 

@@ -234,6 +234,7 @@ mod tests {
             is_poisoned: false,
             last_fault: None,
             wishes: Wishes { cancel: false, interrupt: false },
+            waited: Duration::ZERO,
         };
         let clock: SharedClock = Arc::<Hands>::clone(clock);
         let (hold, grip) = leases.hold(&claim, Duration::ZERO, (&clock, TTL));

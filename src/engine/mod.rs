@@ -12,6 +12,7 @@
 mod accept;
 mod agents;
 mod answers;
+mod append;
 mod ask;
 mod budget;
 mod checks;

@@ -11,8 +11,10 @@ use super::driver::Driver;
 use super::relay::relay_loop;
 use super::{Context, steer, sub_runs};
 use crate::domain::fault::Fault;
+use crate::store::backlog::{self, Backlog};
 use crate::store::lease::{self, Claim, Terms};
-use crate::store::{StoreError, answers, budget, deltas, idempotency, scope, vacuum};
+use crate::store::vacuum::{self, OpenTransaction};
+use crate::store::{StoreError, answers, budget, deltas, idempotency, scope};
 
 /// How many runs one statement claims.
 const CLAIM_AT_ONCE: usize = 16;
@@ -64,6 +66,7 @@ async fn claim(context: &Arc<Context>) -> Result<bool, StoreError> {
     let claims = lease::claim(context.store(), &tokens, terms, context.now()).await?;
     let has_more = claims.len() == tokens.len();
     for claim in claims {
+        context.parts.instruments.metrics.claimed(claim.waited);
         drive(context, claim, claimed_at);
     }
     Ok(has_more)
@@ -156,10 +159,22 @@ fn swept<T: Default>(what: &str, done: Result<T, StoreError>) -> T {
     })
 }
 
+/// Notes what operators are to see of the database. Whoever asks for metrics asks the database nothing.
+async fn measure(context: &Context, oldest: Option<&OpenTransaction>) {
+    let metrics = &context.parts.instruments.metrics;
+    metrics.oldest_transaction(oldest.map_or(Duration::ZERO, |oldest| oldest.age));
+    let Backlog { n_runs, longest } = swept("backlog", backlog::now(context.store()).await);
+    metrics.runs_waiting(n_runs, longest);
+}
+
 /// Says it once of a transaction that keeps the database from clearing away what is dead: claims become
 /// slow by that, long before anything fails. Answers what was said of.
-async fn warn_of_old(context: &Context, known: Option<i32>) -> Option<i32> {
-    let oldest = swept("open transactions", vacuum::oldest_transaction(context.store()).await)?;
+fn warn_of_old(
+    context: &Context,
+    oldest: Option<OpenTransaction>,
+    known: Option<i32>,
+) -> Option<i32> {
+    let oldest = oldest?;
     let is_old = oldest.age > context.parts.settings.old_transaction;
     if is_old && known != Some(oldest.pid) {
         let (pid, application, seconds) = (oldest.pid, oldest.application, oldest.age.as_secs());
@@ -177,7 +192,9 @@ async fn sweep_loop(context: Arc<Context>) {
     let mut old = None;
     while !context.tasks.is_stopping() {
         sweep(&context).await;
-        old = warn_of_old(&context, old).await;
+        let oldest = swept("open transactions", vacuum::oldest_transaction(context.store()).await);
+        measure(&context, oldest.as_ref()).await;
+        old = warn_of_old(&context, oldest, old);
         let pause = context.parts.settings.sweep.mul_f64(0.8 + 0.4 * context.jitter());
         tokio::select! {
             () = context.tasks.stopping() => {}

@@ -1,5 +1,6 @@
 //! Counts, gauges and durations, as Prometheus reads them.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,12 +30,21 @@ const COUNTERS: [(&str, &str); 13] = [
     (LINES_DROPPED, "Lines of the log of this process that nobody read in time."),
     (SPANS_DROPPED, "Spans that the collector of traces did not take in time."),
 ];
-const GAUGES: [(&str, &str); 3] = [
+/// What is measured from time to time.
+const GAUGES: [(&str, &str); 6] = [
     (RUNS_ACTIVE, "Runs that this server is at."),
     (RUN_SLOTS, "Runs that this server may be at at once."),
+    (RUNS_WAITING, "Runs of all tenants that a worker may claim and none has."),
+    (LONGEST_WAIT, "How long the one of them has waited that waits for longest."),
     (CONNECTIONS, "Connections to the database by pool and state."),
+    (
+        OLDEST_TRANSACTION,
+        "How long a transaction has been open, anybody's, that keeps dead rows in the database.",
+    ),
 ];
-const HISTOGRAMS: [(&str, &str); 4] = [
+/// What is measured each time, and told by how often it was how long.
+const HISTOGRAMS: [(&str, &str); 5] = [
+    (CLAIM_SECONDS, "How long runs could be claimed until a worker did."),
     (REQUEST_SECONDS, "How long requests took until the head of their answer."),
     (MODEL_SECONDS, "How long attempts at calls of models took."),
     (FIRST_BYTE_SECONDS, "How long models took until the first byte of their answer."),
@@ -55,9 +65,13 @@ const MODEL_TOKENS: &str = "agentling_model_tokens_total";
 const TOOL_CALLS: &str = "agentling_tool_calls_total";
 const TOOL_SECONDS: &str = "agentling_tool_call_duration_seconds";
 const LEASES_LOST: &str = "agentling_leases_lost_total";
-const WRITES_FENCED: &str = "agentling_writes_fenced_total";
+const WRITES_FENCED: &str = "agentling_fenced_writes_total";
 const TAKEOVERS: &str = "agentling_run_takeovers_total";
 const DELIVERIES: &str = "agentling_webhook_deliveries_total";
+const RUNS_WAITING: &str = "agentling_runs_waiting";
+const LONGEST_WAIT: &str = "agentling_runs_longest_wait_seconds";
+const CLAIM_SECONDS: &str = "agentling_claim_delay_seconds";
+const OLDEST_TRANSACTION: &str = "agentling_database_oldest_transaction_seconds";
 const CONNECTIONS: &str = "agentling_database_connections";
 const LINES_DROPPED: &str = "agentling_log_lines_dropped_total";
 const SPANS_DROPPED: &str = "agentling_spans_dropped_total";
@@ -109,6 +123,20 @@ impl Default for Metrics {
     }
 }
 
+/// The metrics by name, as a Markdown table.
+pub fn metrics_markdown() -> String {
+    let mut table = String::from("| metric | kind | meaning |\n|---|---|---|\n");
+    let kinds: [(&str, &[(&str, &str)]); 3] =
+        [("counter", &COUNTERS), ("gauge", &GAUGES), ("histogram", &HISTOGRAMS)];
+    for (kind, metrics) in kinds {
+        for (name, meaning) in metrics {
+            // Writing to a String cannot fail.
+            writeln!(table, "| `{name}` | {kind} | {meaning} |").unwrap_or_default();
+        }
+    }
+    table
+}
+
 impl Metrics {
     /// All of them, in the text format of Prometheus.
     pub fn text(&self) -> String {
@@ -148,8 +176,19 @@ impl Metrics {
 
     /// How many runs this server is at, and how many it may be at.
     pub fn runs_active(&self, n_active: usize, n_slots: usize) {
-        self.gauge(RUNS_ACTIVE, [], n_active);
-        self.gauge(RUN_SLOTS, [], n_slots);
+        self.gauge(RUNS_ACTIVE, [], number(n_active));
+        self.gauge(RUN_SLOTS, [], number(n_slots));
+    }
+
+    /// How many runs wait for a worker, and how long the one does that waits for longest.
+    pub fn runs_waiting(&self, n_runs: usize, longest: Duration) {
+        self.gauge(RUNS_WAITING, [], number(n_runs));
+        self.gauge(LONGEST_WAIT, [], longest.as_secs_f64());
+    }
+
+    /// A run was claimed that had waited for so long.
+    pub fn claimed(&self, waited: Duration) {
+        self.observe(CLAIM_SECONDS, [], waited);
     }
 
     /// A model was asked once, and failed in a way or did not.
@@ -213,8 +252,14 @@ impl Metrics {
     /// How many connections a pool has in use and idle.
     pub fn connections(&self, pool: &'static str, (n_used, n_idle): (usize, usize)) {
         for (state, n) in [("used", n_used), ("idle", n_idle)] {
-            self.gauge(CONNECTIONS, [fixed("pool", pool), fixed("state", state)], n);
+            let labels = [fixed("pool", pool), fixed("state", state)];
+            self.gauge(CONNECTIONS, labels, number(n));
         }
+    }
+
+    /// How long the oldest transaction has been open that keeps dead rows.
+    pub fn oldest_transaction(&self, age: Duration) {
+        self.gauge(OLDEST_TRANSACTION, [], age.as_secs_f64());
     }
 
     /// Spans were dropped.
@@ -231,14 +276,17 @@ impl Metrics {
         self.0.register_counter(&key(name, labels), &METADATA).increment(n);
     }
 
-    fn gauge<const N: usize>(&self, name: &'static str, labels: [Label; N], n: usize) {
-        let value = f64::from(u32::try_from(n).unwrap_or(u32::MAX));
+    fn gauge<const N: usize>(&self, name: &'static str, labels: [Label; N], value: f64) {
         self.0.register_gauge(&key(name, labels), &METADATA).set(value);
     }
 
     fn observe<const N: usize>(&self, name: &'static str, labels: [Label; N], took: Duration) {
         self.0.register_histogram(&key(name, labels), &METADATA).record(took.as_secs_f64());
     }
+}
+
+fn number(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 fn key<const N: usize>(name: &'static str, labels: [Label; N]) -> Key {
@@ -279,7 +327,7 @@ mod tests {
     fn servers_of_one_process_do_not_count_together() {
         let (one, other) = (Metrics::default(), Metrics::default());
         one.write_fenced();
-        assert!(one.text().contains("agentling_writes_fenced_total 1"));
-        assert!(other.text().contains("agentling_writes_fenced_total 0"));
+        assert!(one.text().contains("agentling_fenced_writes_total 1"));
+        assert!(other.text().contains("agentling_fenced_writes_total 0"));
     }
 }

@@ -8,7 +8,7 @@ mod metrics;
 mod parent;
 mod trace;
 
-pub use metrics::{Metrics, Requested};
+pub use metrics::{Metrics, Requested, metrics_markdown};
 pub use parent::RemoteParent;
 pub use trace::{Conversation, Kind, Span, Tracer};
 

@@ -88,7 +88,8 @@ WITH RECURSIVE waiting (tenant_id) AS (
            r.next_event_seq, r.last_fault, r.epoch = 1 AS is_first,
            r.epoch = 1 AND r.n_messages = 0 AND NOT r.budgeted AS begins,
            r.cancel_requested_at IS NOT NULL AS cancel,
-           r.interrupt_requested_at IS NOT NULL AS interrupt
+           r.interrupt_requested_at IS NOT NULL AS interrupt,
+           (extract(epoch FROM now() - r.available_at) * 1000)::bigint AS waited_ms
 ), leased AS (
     INSERT INTO run_lease (tenant_id, run_id, lease_token, expires_at)
     SELECT tenant_id, run_id, lease_token, now() + $2::interval FROM claimed
@@ -103,5 +104,6 @@ WITH RECURSIVE waiting (tenant_id) AS (
       FROM claimed c WHERE c.begins
 )
 SELECT tenant_id, run_id, lease_token AS "lease_token!", epoch, claims_since_progress,
-       begins AS "begins!", cancel AS "cancel!", interrupt AS "interrupt!", last_fault
+       begins AS "begins!", cancel AS "cancel!", interrupt AS "interrupt!", last_fault,
+       waited_ms AS "waited_ms!"
   FROM claimed

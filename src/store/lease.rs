@@ -55,6 +55,8 @@ pub struct Claim {
     pub last_fault: Option<Fault>,
     /// What callers asked for while no one held it.
     pub wishes: Wishes,
+    /// How long it could have been claimed before it was.
+    pub waited: Duration,
 }
 
 /// What callers want of a run, as far as it is not done yet.
@@ -118,6 +120,7 @@ pub async fn claim(
                 is_poisoned: row.claims_since_progress > MAX_CLAIMS,
                 last_fault: at.label_opt("last_fault", row.last_fault.as_deref())?,
                 wishes: Wishes { cancel: row.cancel, interrupt: row.interrupt },
+                waited: Duration::from_millis(u64::try_from(row.waited_ms).unwrap_or(0)),
             })
         })
         .collect()

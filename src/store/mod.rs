@@ -11,6 +11,7 @@
 mod accept;
 pub mod agents;
 pub mod answers;
+pub mod backlog;
 pub mod budget;
 pub mod chores;
 pub mod deltas;

@@ -2,6 +2,7 @@
 
 use agentling::config::settings_markdown;
 use agentling::http::problem::problems_markdown;
+use agentling::instruments::metrics_markdown;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 
@@ -18,7 +19,11 @@ fn with_table(text: &str, name: &str, table: &str) -> Option<String> {
 fn the_tables_of_the_readme_are_those_that_the_code_makes() {
     let kept = std::fs::read_to_string(FILE).expect("README.md is there");
     let mut made = kept.clone();
-    for (name, table) in [("settings", settings_markdown()), ("problems", problems_markdown())] {
+    for (name, table) in [
+        ("settings", settings_markdown()),
+        ("metrics", metrics_markdown()),
+        ("problems", problems_markdown()),
+    ] {
         made = with_table(&made, name, &table).unwrap_or_else(|| {
             panic!("README.md needs <!-- {name} --> and, after it, <!-- /{name} -->")
         });

@@ -127,6 +127,8 @@ pub(super) fn answered(context: &Context, span: &Span, call: &ModelCall, attempt
         metrics.tokens(asked, usage);
         span.set("gen_ai.usage.input_tokens", number(usage.input));
         span.set("gen_ai.usage.output_tokens", number(usage.output));
+        span.set("gen_ai.usage.cache_read.input_tokens", number(usage.cache_read));
+        span.set("gen_ai.usage.cache_creation.input_tokens", number(usage.cache_write));
     }
     if let Some(kind) = failed {
         span.fail(kind.label());

@@ -10,8 +10,11 @@ use tokio::time::Instant;
 
 use crate::instruments::{Instruments, RemoteParent, Requested, Span};
 
-/// The route of a request that has none.
+/// The label of a request without a route.
 const NO_ROUTE: &str = "none";
+
+/// A method that is not one of those that there are.
+const OTHER: &str = "_OTHER";
 
 /// The route of a request, once it is known; it gets out of a handler that panics, too.
 #[derive(Debug, Clone, Default)]
@@ -42,21 +45,26 @@ pub(super) async fn observe(
     let began = Instant::now();
     let response = span.within(next.run(request)).await;
     let (status, took) = (response.status().as_u16(), began.elapsed());
-    let route = route.0.get().map_or(NO_ROUTE, MatchedPath::as_str);
-    instruments.metrics.requested(Requested { method, route, status, took });
-    describe(&span, (method, route), status);
+    let route = route.0.get().map(MatchedPath::as_str);
+    let label = route.unwrap_or(NO_ROUTE);
+    instruments.metrics.requested(Requested { method, route: label, status, took });
+    if span.is_on() {
+        describe(&span, (method, route), status);
+    }
     response
 }
 
-fn describe(span: &Span, (method, route): (&'static str, &str), status: u16) {
-    span.rename(|| format!("{method} {route}"));
-    if span.is_on() {
-        span.set("http.request.method", method);
-        span.set("http.response.status_code", i64::from(status));
+/// Says what the conventions want to know of a request, but for its path, which has texts of the caller.
+fn describe(span: &Span, (method, route): (&'static str, Option<&str>), status: u16) {
+    let verb = if method == OTHER { "HTTP" } else { method };
+    span.rename(|| route.map_or_else(|| verb.to_owned(), |route| format!("{verb} {route}")));
+    span.set("http.request.method", method);
+    span.set("http.response.status_code", i64::from(status));
+    if let Some(route) = route {
         span.set("http.route", route.to_owned());
-        if status >= 500 {
-            span.fail(status.to_string());
-        }
+    }
+    if status >= 500 {
+        span.fail(status.to_string());
     }
 }
 
@@ -72,5 +80,5 @@ fn parent(headers: &HeaderMap) -> Option<RemoteParent> {
 /// The method; a caller may make one up, which becomes neither a label nor an attribute.
 fn known(method: &Method) -> &'static str {
     let all = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-    all.into_iter().find(|known| method == *known).unwrap_or("_OTHER")
+    all.into_iter().find(|known| method == *known).unwrap_or(OTHER)
 }

@@ -78,6 +78,7 @@
 //! | F-75 | `f75_a_delivery_whose_sender_died_before_it_was_noted_is_made_again_under_its_id` |
 //! | F-76 | `f76_a_thread_that_somebody_has_is_not_forgotten_and_one_that_is_forgotten_is_not_there` `f76_of_a_sweep_and_a_run_that_race_for_a_thread_one_wins` `f76_of_a_sweep_and_a_resume_that_race_for_a_thread_one_wins` |
 //! | F-77 | `f77_replicas_that_migrate_at_once_wait_for_each_other_and_for_nobody_else` `f77_a_replica_waits_for_one_that_migrates_for_longer_than_a_lock_is_waited_for` |
+//! | F-79 | `f79_a_process_whose_log_nobody_reads_goes_on_counts_what_it_drops_and_ends` `a_reader_that_stops_holds_nobody_up_and_what_is_dropped_is_counted` `a_collector_that_never_answers_holds_up_neither_runs_nor_the_end` `what_a_collector_that_is_down_is_not_told_is_counted` |
 //!
 //! F-46 does not apply: there is no bus beside the database.
 

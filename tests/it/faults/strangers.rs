@@ -141,6 +141,10 @@ async fn f38_a_transaction_that_is_left_open_is_warned_of_and_claims_go_on_besid
         1,
         "{warnings:?}"
     );
+    let metrics = app.get("/metrics").await.text;
+    let measured = "agentling_database_oldest_transaction_seconds ";
+    let age = metrics.lines().find_map(|line| line.strip_prefix(measured));
+    assert_ne!(age.expect("it is there"), "0", "{metrics}");
     drop(idle);
     assert_invariants(&db).await;
     app.running.stop().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::speaker;
 use crate::support::{TestApp, tool};
 
-/// Samples by name and labels, as they are written.
+/// Samples by name and labels, each as it is written.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), String>;
 
 /// Reads the text format of Prometheus, every line of which has to be one of it.
@@ -44,7 +44,7 @@ fn read(text: &str) -> Samples {
 }
 
 /// The value of one sample; 0 where there is none.
-fn value<'a>(samples: &'a Samples, name: &str, labels: &[(&str, &str)]) -> &'a str {
+fn value<'s>(samples: &'s Samples, name: &str, labels: &[(&str, &str)]) -> &'s str {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     samples.get(&(name.to_owned(), labels.collect())).map_or("0", String::as_str)
 }
@@ -107,8 +107,11 @@ async fn what_a_run_does_is_counted_and_nothing_of_its_tenant_is_a_label() {
     assert_eq!(of("http_requests_total", &found), "1", "{text}");
     assert_eq!(of("http_requests_total", &[get, ("route", "none"), ("status_class", "4xx")]), "1");
     assert_ne!(of("http_request_duration_seconds_count", &[get, ("route", "/metrics")]), "0");
+    assert_eq!(of("claim_delay_seconds_count", &[]), "1");
     assert_ne!(of("run_slots", &[]), "0");
-    assert_eq!(of("leases_lost_total", &[]), "0");
+    for never in ["leases_lost_total", "fenced_writes_total", "run_takeovers_total"] {
+        assert!(text.contains(&format!("agentling_{never} 0\n")), "{never} is not in {text}");
+    }
     assert!(text.contains("agentling_database_connections{pool=\"worker\",state=\"used\"}"));
 
     let keys: BTreeSet<&str> =

@@ -125,7 +125,9 @@ impl Collector {
 
     /// Waits until it has been asked.
     pub(crate) async fn asked(&self) {
-        self.until(|_| *self.n_requests.borrow() > 0).await;
+        let mut n_requests = self.n_requests.subscribe();
+        let asked = tokio::time::timeout(Duration::from_mins(1), n_requests.wait_for(|n| *n > 0));
+        assert!(asked.await.is_ok(), "nothing came");
     }
 
     /// Waits for spans, and answers all that there are.
@@ -133,20 +135,11 @@ impl Collector {
         &self,
         enough: impl Fn(&[Traced]) -> bool + Send + Sync,
     ) -> Vec<Traced> {
-        let waited = tokio::time::timeout(Duration::from_mins(1), self.await_spans(&enough));
-        waited.await.unwrap_or_else(|_| panic!("only these came: {:#?}", self.spans()))
-    }
-
-    async fn await_spans(&self, enough: &(impl Fn(&[Traced]) -> bool + Sync)) -> Vec<Traced> {
         let mut changes = self.n_requests.subscribe();
-        loop {
-            changes.borrow_and_update();
-            let spans = self.spans();
-            if enough(&spans) {
-                return spans;
-            }
-            changes.changed().await.unwrap();
-        }
+        let waited = changes.wait_for(|_| enough(&self.spans()));
+        let waited = tokio::time::timeout(Duration::from_mins(1), waited).await;
+        assert!(waited.is_ok(), "only these came: {:#?}", self.spans());
+        self.spans()
     }
 
     /// Waits for a span of this name.

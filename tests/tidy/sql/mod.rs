@@ -27,6 +27,7 @@ const ACROSS: &[(&str, &str, &str)] = &[
     ("UPDATE run_lease SET expires_at", "beat/run_lease", "one beat for all that is held"),
     ("DELETE FROM run_lease l USING expired", "expired/run_lease l", SWEEPS),
     ("WITH overdue AS", "overdue/run", SWEEPS),
+    ("SELECT count(*) AS \"n!\", coalesce(extract(", "run", "operators see how much waits"),
     ("FROM budget_wait w LEFT JOIN", "wait/budget_wait w", SWEEPS),
     ("SELECT DISTINCT r.tenant_id, r.thread_id", "run r", SWEEPS),
     ("AND deadline_at <= now() LIMIT", "run", SWEEPS),

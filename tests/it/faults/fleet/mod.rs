@@ -6,6 +6,7 @@ mod formats;
 mod hints;
 mod leases;
 mod load;
+mod log;
 mod replica;
 
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The program itself as a process, as an operator runs it.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder};
@@ -15,11 +15,25 @@ pub(super) struct Replica {
     process: Child,
     base: String,
     client: Client,
+    /// The log, where nobody reads it.
+    unread: Option<Log>,
 }
+
+/// What a process says, line by line.
+type Log = Lines<BufReader<ChildStderr>>;
 
 impl Replica {
     /// Starts one and waits until it serves.
     pub(super) async fn start(db: &TestDb, tools: &FakeTools, settings: &[(&str, &str)]) -> Self {
+        let mut replica = Self::unread(db, tools, settings).await;
+        // Whoever does not read what a process says loses it.
+        let log = replica.unread.take();
+        std::thread::spawn(move || log.into_iter().flatten().for_each(drop));
+        replica
+    }
+
+    /// The same; once it serves, nobody reads its log any more.
+    pub(super) async fn unread(db: &TestDb, tools: &FakeTools, settings: &[(&str, &str)]) -> Self {
         let listen = free_address();
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentling"));
         command
@@ -44,15 +58,14 @@ impl Replica {
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let started = tokio::task::spawn_blocking(move || {
             let found = lines.by_ref().map_while(Result::ok).any(|line| line.contains("serving"));
-            // Whoever does not read what a process says holds it up.
-            std::thread::spawn(move || lines.for_each(drop));
-            found
+            (found, lines)
         });
-        assert!(started.await.unwrap(), "it serves");
+        let (serves, lines) = started.await.unwrap();
+        assert!(serves, "it serves");
         // The service's own constructor sets up the TLS that clients ask for and do not use here.
         drop(agentling::provider::client::http_client(std::sync::Arc::default()));
         let client = Client::builder().no_proxy().build().unwrap();
-        Self { process, base: format!("http://{listen}"), client }
+        Self { process, base: format!("http://{listen}"), client, unread: Some(lines) }
     }
 
     /// A `GET`.
