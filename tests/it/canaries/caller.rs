@@ -36,9 +36,6 @@ impl Answer {
     }
 }
 
-/// What is answered for a while when a machine has other things to do.
-const NO_ROOM: [&str; 2] = ["/problems/database-busy", "/problems/overloaded"];
-
 impl Caller {
     pub(super) fn new(base: &str, key: &str) -> Self {
         let client = Client::builder().no_proxy().timeout(Duration::from_mins(2)).build().unwrap();
@@ -65,22 +62,22 @@ impl Caller {
         request.header("content-type", "application/json").body(body.to_owned())
     }
 
-    /// Sends a request. Beside all that goes wrong, the database or the server may have no room for a while:
-    /// then it is sent again.
+    /// Sends a request. Beside all that goes wrong, the database may have no room for a while: then it is sent
+    /// again.
     pub(super) async fn send(&self, request: RequestBuilder) -> Answer {
         let patient = async {
             loop {
                 let again = request.try_clone().expect("it has no stream");
                 let (head, answer) = read(again).await;
                 self.keep(&head, &answer);
-                if !NO_ROOM.iter().any(|problem| answer.text.contains(problem)) {
+                if !answer.text.contains("/problems/database-busy") {
                     return answer;
                 }
             }
         };
         // An answer that is waited for may take a minute by itself.
         let answer = tokio::time::timeout(Duration::from_mins(3), patient).await;
-        answer.expect("there is room in the end")
+        answer.expect("the database has room in the end")
     }
 
     fn keep(&self, head: &str, answer: &Answer) {

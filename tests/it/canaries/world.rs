@@ -146,6 +146,9 @@ impl World {
             ("AGENTLING_HEARTBEAT_MS", "200".to_owned()),
             ("AGENTLING_SWEEP_MS", "200".to_owned()),
             ("AGENTLING_WEBHOOK_RETRY_MS", "1000".to_owned()),
+            // A machine that has other things to do is no error path.
+            ("AGENTLING_LAG_LIMIT_MS", "60000".to_owned()),
+            ("AGENTLING_DB_WAIT_LIMIT_MS", "60000".to_owned()),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", self.collector.origin.clone()),
             ("AGENTLING_CAPTURE_CONTENT", "true".to_owned()),
             ("SOME_OTHER_TOKEN", VARIABLE.to_owned()),
