@@ -1,6 +1,7 @@
 //! Usage: what calls of models took.
 
 mod get;
+mod params;
 mod view;
 
 use utoipa_axum::router::OpenApiRouter;

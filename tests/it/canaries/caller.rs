@@ -65,19 +65,21 @@ impl Caller {
     /// Sends a request. Beside all that goes wrong, the database may have no room for a while: then it is sent
     /// again.
     pub(super) async fn send(&self, request: RequestBuilder) -> Answer {
-        let patient = async {
-            loop {
-                let again = request.try_clone().expect("it has no stream");
-                let (head, answer) = read(again).await;
-                self.keep(&head, &answer);
-                if !answer.text.contains("/problems/database-busy") {
-                    return answer;
-                }
-            }
-        };
         // An answer that is waited for may take a minute by itself.
-        let answer = tokio::time::timeout(Duration::from_mins(3), patient).await;
+        let answer =
+            tokio::time::timeout(Duration::from_mins(3), self.send_until_taken(request)).await;
         answer.expect("the database has room in the end")
+    }
+
+    async fn send_until_taken(&self, request: RequestBuilder) -> Answer {
+        loop {
+            let again = request.try_clone().expect("it has no stream");
+            let (head, answer) = read(again).await;
+            self.keep(&head, &answer);
+            if !answer.text.contains("/problems/database-busy") {
+                return answer;
+            }
+        }
     }
 
     fn keep(&self, head: &str, answer: &Answer) {

@@ -9,19 +9,19 @@ use super::{pointers, send_as};
 use crate::support::{TestApp, assert_invariants, mint_key};
 
 /// An agent whose replies take 10 tokens and 3 each, of a model that has a price or none.
-fn agent(name: &str, model: &str, price: Option<Value>) -> Value {
+fn agent(name: &str, model: &str, price: &Value) -> Value {
     let usage = json!({ "input": 10, "output": 3 });
     let mut spec = json!({ "provider": "scripted", "name": model, "script": [
         { "error": { "kind": "server", "times": 1 }, "text": "Hello.", "usage": usage },
     ] });
-    if let Some(price) = price {
-        spec["price"] = price;
+    if !price.is_null() {
+        spec["price"] = price.clone();
     }
     json!({ "name": name, "model": spec })
 }
 
-fn priced() -> Option<Value> {
-    Some(json!({ "input": "1", "output": "2" }))
+fn priced() -> Value {
+    json!({ "input": "1", "output": "2" })
 }
 
 async fn usage(app: &TestApp, query: &str) -> Vec<Value> {
@@ -43,11 +43,11 @@ async fn what_calls_took_is_added_up_and_told_apart() {
     let app = TestApp::start().await;
     assert_eq!(usage(&app, "").await, [row(0, "0")]);
     assert_eq!(usage(&app, "?group_by=model").await, Vec::<Value>::new());
-    let stored = app.create_agent(&agent("stored", "m1", priced())).await;
+    let stored = app.create_agent(&agent("stored", "m1", &priced())).await;
     let body = json!({ "agent_id": stored["id"], "input": "hi" });
     let run = app.run_body(&body).await;
-    let inline = app.run(&agent("inline", "m2", priced()), "hi").await;
-    let unpriced = app.run(&agent("inline", "m2", None), "hi").await;
+    let inline = app.run(&agent("inline", "m2", &priced()), "hi").await;
+    let unpriced = app.run(&agent("inline", "m2", &Value::Null), "hi").await;
     for run in [&run, &inline, &unpriced] {
         assert_eq!(run["status"], "completed", "{run}");
     }
@@ -76,7 +76,7 @@ async fn what_calls_took_is_added_up_and_told_apart() {
 #[tokio::test]
 async fn only_calls_of_the_tenant_within_the_time_count() {
     let app = TestApp::start().await;
-    let run = app.run(&agent("a", "m", priced()), "hi").await;
+    let run = app.run(&agent("a", "m", &priced()), "hi").await;
     let began = run["created_at"].as_str().unwrap();
     assert_eq!(usage(&app, &format!("?from={began}")).await, [row(1, "0.000016")]);
     assert_eq!(usage(&app, &format!("?to={began}")).await, [row(0, "0")]);
@@ -85,7 +85,7 @@ async fn only_calls_of_the_tenant_within_the_time_count() {
     assert_eq!(theirs["data"], json!([row(0, "0")]));
     let key = mint_key(&app, "default", &["runs:read", "runs:write"]).await;
     let app = app.with_key(&key);
-    app.run(&agent("a", "m", priced()), "hi").await;
+    app.run(&agent("a", "m", &priced()), "hi").await;
     let by_key = usage(&app, "?group_by=key").await;
     let ids: Vec<_> = by_key.iter().filter_map(|row| row["key_id"].as_str()).collect();
     assert_eq!(ids.len(), 1, "{by_key:?}");
@@ -110,7 +110,7 @@ async fn only_calls_of_the_tenant_within_the_time_count() {
 #[tokio::test]
 async fn what_is_deleted_stays_counted_until_it_is_old() {
     let app = TestApp::start().await;
-    let run = app.run(&agent("a", "m", priced()), "hi").await;
+    let run = app.run(&agent("a", "m", &priced()), "hi").await;
     let thread = format!("/v1/threads/{}", run["thread_id"].as_str().unwrap());
     assert_eq!(app.delete(&thread).await.status, 204);
     assert_eq!(usage(&app, "").await, [row(1, "0.000016")]);
@@ -127,7 +127,7 @@ async fn what_is_deleted_stays_counted_until_it_is_old() {
 #[tokio::test]
 async fn sub_runs_and_summaries_that_callers_ask_for_are_counted_once() {
     let app = TestApp::start().await;
-    app.create_agent(&agent("expert", "m-expert", priced())).await;
+    app.create_agent(&agent("expert", "m-expert", &priced())).await;
     let usage_of_one = json!({ "input": 10, "output": 3 });
     let model = json!({ "provider": "scripted", "name": "m-boss", "script": [
         { "tool_calls": [{ "name": "ask", "arguments": { "task": "What?" } }], "usage": usage_of_one },
@@ -139,7 +139,7 @@ async fn sub_runs_and_summaries_that_callers_ask_for_are_counted_once() {
     let run = app.run(&boss, "hi").await;
     assert_eq!(run["status"], "completed", "{run}");
     let thread = run["thread_id"].as_str().unwrap();
-    app.create_agent(&agent("scribe", "m-summary", priced())).await;
+    app.create_agent(&agent("scribe", "m-summary", &priced())).await;
     let compaction = json!({ "strategy": "summarize", "agent_id": "scribe" });
     app.post(&format!("/v1/threads/{thread}/compact"), &compaction).await.expect(201);
     let rows = usage(&app, "?group_by=model").await;

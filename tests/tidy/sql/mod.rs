@@ -42,6 +42,7 @@ const ACROSS: &[(&str, &str, &str)] = &[
     ("WHERE (t.tenant_id, t.thread_id) >", "thread t", "retention goes through all threads"),
     ("DELETE FROM memory_item WHERE (tenant_id", "memory_item", SWEEPS),
     ("DELETE FROM memory_item_version WHERE (tenant_id", "memory_item_version v", SWEEPS),
+    ("DELETE FROM model_usage WHERE (tenant_id", "model_usage", SWEEPS),
     ("AND kek_id <> $3", "secret", "keys of keys are the operator's, and so is their replacement"),
 ];
 
