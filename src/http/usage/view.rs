@@ -20,7 +20,7 @@ pub(super) struct UsageView {
     to: Time,
     /// A row for each group that has calls, in order; one of all calls where nothing is told apart.
     #[schema(max_items = 10_000)]
-    data: Vec<UsageRowView>,
+    items: Vec<UsageRowView>,
 }
 
 /// Calls that are told together. What they are not told apart by is absent.
@@ -57,8 +57,8 @@ impl UsageView {
         if query.groups.is_empty() && used.is_empty() {
             used.push(Used::default());
         }
-        let data = used.into_iter().map(UsageRowView::from).collect();
-        Self { from: query.from.into(), to: query.to.into(), data }
+        let items = used.into_iter().map(UsageRowView::from).collect();
+        Self { from: query.from.into(), to: query.to.into(), items }
     }
 }
 

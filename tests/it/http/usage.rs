@@ -26,7 +26,7 @@ fn priced() -> Value {
 
 async fn usage(app: &TestApp, query: &str) -> Vec<Value> {
     let report = app.get(&format!("/v1/usage{query}")).await.expect(200);
-    report["data"].as_array().unwrap().clone()
+    report["items"].as_array().unwrap().clone()
 }
 
 fn row(calls: u64, cost: &str) -> Value {
@@ -82,7 +82,7 @@ async fn only_calls_of_the_tenant_within_the_time_count() {
     assert_eq!(usage(&app, &format!("?to={began}")).await, [row(0, "0")]);
     let other = mint_key(&app, "other", &["runs:read"]).await;
     let theirs = send_as(&app, &other, ("GET", "/v1/usage"), "").await.expect(200);
-    assert_eq!(theirs["data"], json!([row(0, "0")]));
+    assert_eq!(theirs["items"], json!([row(0, "0")]));
     let key = mint_key(&app, "default", &["runs:read", "runs:write"]).await;
     let app = app.with_key(&key);
     app.run(&agent("a", "m", &priced()), "hi").await;
