@@ -18,8 +18,9 @@ const MAX_ROWS: usize = 10_000;
 ///
 /// What calls of models took: tokens, and money where prices are known. A call counts once, at the moment at
 /// which it was sent: those that failed or were made for summaries too, where their provider says what they
-/// took, and those of sub-runs with the agents of these. What is deleted stays counted; a call that was made
-/// and whose record was lost with its server is not.
+/// took, and those of sub-runs with the agents of these. A reply that came too late for its run, which was
+/// cancelled, counts here and not in the run. What is deleted stays counted; a call that was made and whose
+/// record was lost with its server is not.
 #[utoipa::path(get, path = "/v1/usage", tag = "usage", operation_id = "usage_get",
     params(UsageParams),
     responses((status = 200, description = "What was used", body = UsageView)))]

@@ -41,7 +41,8 @@ pub(super) async fn create(
         return Ok(created(&app, &caller, made).replayed(true));
     }
     new.check(&app)?;
-    let webhook = new.onto(&blank(&app), &app);
+    let blank = blank(&app);
+    let webhook = new.onto(&blank, blank.created_at);
     webhooks::create(&app.store, &caller.tenant, &webhook, key.as_ref()).await?;
     Ok(created(&app, &caller, webhook))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -64,14 +65,13 @@ impl NewWebhook {
         check_url(&app.engine, &self.url, "/url")
     }
 
-    /// An endpoint as it is to be, from one as it was.
-    pub(super) fn onto(self, webhook: &Webhook, app: &AppState) -> Webhook {
+    /// An endpoint as it is to be from a moment on, from one as it was.
+    pub(super) fn onto(self, webhook: &Webhook, now: DateTime<Utc>) -> Webhook {
         let all = || EventName::ALL.iter().copied();
         let events: BTreeSet<EventName> = match self.events {
             Some(events) => events.into_iter().collect(),
             None => all().filter(|event| event.is_told_by_default()).collect(),
         };
-        let now = app.clock.now();
         Webhook {
             url: self.url,
             events: events.into_iter().collect(),

@@ -31,7 +31,7 @@ pub(super) async fn put(
 ) -> Result<Reply<WebhookView>, Problem> {
     let webhook = find(&app, &caller, id).await?;
     new.check(&app)?;
-    let changed = new.onto(&webhook, &app);
+    let changed = new.onto(&webhook, app.clock.now());
     let changed = webhooks::replace(&app.store, &caller.tenant, &changed).await?;
     Ok(Reply::ok(changed.ok_or_else(Problem::not_found)?.into()))
 }

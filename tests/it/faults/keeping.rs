@@ -248,6 +248,7 @@ async fn old_threads_and_bodies_go_by_themselves_and_young_ones_stay() {
         ("AGENTLING_RETAIN_DAYS", "5"),
         ("AGENTLING_RETAIN_LEDGER_DAYS", "1"),
         ("AGENTLING_RETAIN_ITEM_VERSIONS_DAYS", "1"),
+        ("AGENTLING_RETAIN_USAGE_DAYS", "1"),
     ];
     let app = TestApp::on(db.clone(), tools.clone(), &settings, Surroundings::default()).await;
     until(&db, "SELECT bool_and(due_at > now() + interval '30 minutes') FROM chore").await;

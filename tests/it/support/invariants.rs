@@ -499,18 +499,19 @@ const RULES: &[Rule] = &[
                 AND (c.outcome->'output'->'json'->>'version')::integer <> v.version",
     ),
     (
-        "a run took what its calls took",
+        // A reply that came too late for its run was paid for: it is among the calls and not in the run.
+        "a run took no more than its calls took",
         "SELECT r.run_id::text FROM run r
            LEFT JOIN (SELECT tenant_id, run_id, sum(input) AS input, sum(output) AS output,
                              sum(cache_read) AS cache_read, sum(cache_write) AS cache_write,
                              sum(reasoning) AS reasoning
                         FROM model_usage GROUP BY 1, 2) u
              ON (u.tenant_id, u.run_id) = (r.tenant_id, r.run_id)
-          WHERE r.usage_input <> coalesce(u.input, 0)
-             OR r.usage_output <> coalesce(u.output, 0)
-             OR r.usage_cache_read <> coalesce(u.cache_read, 0)
-             OR r.usage_cache_write <> coalesce(u.cache_write, 0)
-             OR r.usage_reasoning <> coalesce(u.reasoning, 0)",
+          WHERE r.usage_input > coalesce(u.input, 0)
+             OR r.usage_output > coalesce(u.output, 0)
+             OR r.usage_cache_read > coalesce(u.cache_read, 0)
+             OR r.usage_cache_write > coalesce(u.cache_write, 0)
+             OR r.usage_reasoning > coalesce(u.reasoning, 0)",
     ),
     (
         "what was erased is not there",
