@@ -161,6 +161,7 @@ RULES = [
     re.compile(pattern) for pattern in (
         r"^/at_seq$|^/through_seq$|^/edits/\d+/seq$",  # a step of the thread in question
         r"^created_before$",  # not before `created_after`
+        r"^from$",  # before `to`, and at most 366 days
         r"^/expires_at$",  # ahead of the day of the request
     )
 ]
